@@ -38,6 +38,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/ep/src/cuda/host_work.rs", "copies operands of kernels to the host and back"),
     ("crates/ep/src/cuda/device_error.rs", "flags in pinned memory that kernels set"),
     ("crates/kernels/src/cuda/", "passes operands to the device by their addresses"),
+    ("crates/runtime/src/scope/fork.rs", "registers for forks of the process"),
+    ("tests/machine/forked.rs", "forks"),
     ("crates/runtime/src/sync/asymmetric_fence.rs", "calls the system's fence for all threads"),
     (
         "crates/runtime/src/emission/call_numbers.rs",

@@ -29,6 +29,7 @@ mod failed_allocation;
 mod fan_out;
 mod folded;
 mod foreign;
+mod forked;
 mod functions;
 mod futures;
 mod healed_in_flight;

@@ -9,6 +9,7 @@ use millstream::{DeviceId, DriverKind, InstructionList, SyncPolicy};
 use millstream_explore::simulate::{random_options, random_program};
 use millstream_runner::{CollectiveChecks, RunOptions, RunReport, lists, prepare, run, run_ranks};
 use millstream_trace::Program;
+use millstream_verify::{CommunicatorRules, verify_ranks};
 use serde_json::{Map, Value, json};
 
 use super::files::{folder, parse, read};
@@ -334,6 +335,39 @@ fn a_rank_that_never_arrives() {
     let failure = reports[0].failures[0].to_string();
     assert!(failure.contains("rank 1 has ended and does not reach"), "{failure}");
     assert_ok(&reports[1]);
+}
+
+/// Ranks whose calls match and wait for one another are refused before they run.
+#[test]
+fn ranks_in_a_cycle() {
+    let call = |op: &str, peer: &str, other: usize| {
+        format!(r#"{{"op": "{op}", "in": ["x"], "stream": "s", "attrs": {{"{peer}": {other}}}}}"#)
+    };
+    let programs = |orders: [[usize; 2]; 2]| {
+        let program = |(rank, order): (usize, &[usize; 2])| {
+            let calls = [call("recv_", "from", 1 - rank), call("send", "to", 1 - rank)];
+            let calls = order.map(|k| calls[k].as_str()).join(",\n");
+            parse(&format!(
+                r#"{{"millstream": 1, "tensors": {{"x": {{"dtype": "i32", "values": [{rank}]}}}},
+"streams": {{"s": {{"type": "ccl"}}}}, "program": [{calls}], "outputs": {{}}}}"#
+            ))
+        };
+        orders.iter().enumerate().map(program).collect::<Vec<Arc<Program>>>()
+    };
+    let error = run_ranks(programs([[0, 1], [0, 1]]), &RunOptions::default()).err().unwrap();
+    assert!(!error.runtime);
+    let texts =
+        ["these can never proceed: rank 0 in recv_(i32[1]) at", "waits for rank 1 in send("];
+    assert!(texts.iter().all(|text| error.to_string().contains(text)), "{error}");
+    let verified = programs([[0, 1], [0, 1]]);
+    let own = verified.iter().map(|program| lists(program, &RunOptions::default()).unwrap());
+    let own: Vec<_> = own.map(|mut lists| lists.remove(0).list).collect();
+    let verdict = verify_ranks(&own.iter().collect::<Vec<_>>(), CommunicatorRules::Own);
+    assert!(error.to_string().contains(&verdict.violations[0].to_string()), "{error}");
+    for orders in [[[0, 1], [1, 0]], [[1, 0], [1, 0]]] {
+        let reports = run_ranks(programs(orders), &RunOptions::default()).unwrap();
+        reports.iter().for_each(assert_ok);
+    }
 }
 
 #[test]

@@ -5,13 +5,18 @@
 //! first one in which they differ. So nothing runs, and no data moves, and every rank has the same
 //! error. The tables are exchanged as collectives of a group that no program names.
 //!
+//! Ranks whose calls match may still wait for one another in a cycle. If all make their calls in
+//! one order, they do not; otherwise the first rank verifies the lists of all.
+//!
 //! A rank whose calls depend on data has no table. Its calls are compared when they are made.
 
 use std::collections::BTreeMap;
 
 use millstream_comm::{CommError, Communicator};
+use millstream_instructions::InstructionList;
+use millstream_instructions::text::{parse_list, print_list};
 use millstream_trace::Program;
-use millstream_verify::ChannelCalls;
+use millstream_verify::{ChannelCalls, CommunicatorRules, rank_calls, verify_ranks};
 
 use crate::exchange::Exchange;
 
@@ -19,8 +24,9 @@ use crate::exchange::Exchange;
 /// its calls and their hash.
 type Row = (String, Vec<usize>, bool, usize, String);
 
-/// What a rank gives: the hash of the program's text, if it runs a part of it, and its table.
-type Given = (Option<String>, Option<Vec<Row>>);
+/// What a rank gives: the hash of the program's text, if it runs a part of it, its table, and a
+/// hash of the order of its calls.
+type Given = (Option<String>, Option<(Vec<Row>, String)>);
 
 /// A call, with its place in the program: in what the ranks agree, and the text for errors.
 type Text = (String, String);
@@ -28,16 +34,18 @@ type Text = (String, String);
 /// A reserved group index.
 const GROUP: u32 = u32::MAX - 1;
 
-/// Compares the calls of all ranks, each of which gives its own. Blocks until all have.
+/// Compares the lists of all ranks, each of which gives its own. Blocks until all have.
 ///
 /// # Errors
-/// Two ranks call different things, or a rank has ended.
+/// Two ranks call different things, or wait for one another; or a rank has ended.
 pub(crate) fn compare(
     communicator: &dyn Communicator,
     program: &Program,
-    own: Option<&[ChannelCalls]>,
+    list: Option<&InstructionList>,
+    rules: CommunicatorRules,
 ) -> Result<(), CommError> {
-    let table: Option<Vec<Row>> = own.map(|own| own.iter().map(row).collect());
+    let own = list.map(|list| rank_calls(list, communicator.rank(), communicator.ranks()));
+    let table = own.as_ref().map(|own| (own.iter().map(row).collect(), order(own)));
     let what = "the comparison of the ranks' programs";
     let mut exchange = Exchange { communicator, group: GROUP, what, next: 0 };
     let given: Vec<Given> = exchange.all(&(program_hash(program), table))?;
@@ -48,8 +56,12 @@ pub(crate) fn compare(
              ranks is read by all of them"
         )));
     }
-    let Some(channel) = first_mismatch(&tables) else { return Ok(()) };
-    let own = own.and_then(|own| own.iter().find(|calls| calls.channel == channel));
+    let (tables, orders): (Vec<_>, Vec<_>) = tables.into_iter().map(Option::unzip).unzip();
+    let Some(channel) = first_mismatch(&tables) else {
+        let may_wait = orders.iter().all(Option::is_some) && orders.iter().any(|o| *o != orders[0]);
+        return list.filter(|_| may_wait).map_or(Ok(()), |list| verify(&mut exchange, list, rules));
+    };
+    let own = own.as_ref().and_then(|own| own.iter().find(|calls| calls.channel == channel));
     let calls: Vec<Text> = own.map_or_else(Vec::new, |own| {
         own.calls.iter().map(|call| (call.text.clone(), call.site.clone())).collect()
     });
@@ -57,6 +69,27 @@ pub(crate) fn compare(
     let ranks = tables.iter().flatten().flatten().find(|row| row.0 == channel);
     let ranks = ranks.map_or_else(Vec::new, |row| row.1.clone());
     Err(difference(&channel, &ranks, &calls))
+}
+
+/// Verifies the lists of all ranks on the first one.
+///
+/// # Errors
+/// They do not meet, or a rank has ended.
+fn verify(
+    exchange: &mut Exchange<'_>,
+    list: &InstructionList,
+    rules: CommunicatorRules,
+) -> Result<(), CommError> {
+    let texts: Vec<String> = exchange.on_first(&print_list(list))?;
+    let lists = texts.iter().map(|text| parse_list(text).map_err(CommError::new));
+    let lists = lists.collect::<Result<Vec<_>, _>>()?;
+    let verdict = verify_ranks(&lists.iter().collect::<Vec<_>>(), rules);
+    let found: Vec<Vec<String>> =
+        exchange.all(&verdict.violations.iter().map(ToString::to_string).collect())?;
+    match found.into_iter().flatten().next() {
+        Some(violation) => Err(CommError::new(violation)),
+        None => Ok(()),
+    }
 }
 
 /// Returns the hash (BLAKE3, hexadecimal) of the text of the program that all ranks read, if this
@@ -69,14 +102,26 @@ pub fn program_hash(program: &Program) -> Option<String> {
     }
 }
 
+fn hash<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for text in texts {
+        hasher.update(&text.len().to_le_bytes());
+        hasher.update(text.as_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+/// Returns a hash of the order of a rank's calls.
+fn order(own: &[ChannelCalls]) -> String {
+    let of = own.iter().flat_map(|of| of.calls.iter().map(|call| (call.order, &*of.channel)));
+    let mut calls: Vec<(usize, &str)> = of.collect();
+    calls.sort_unstable();
+    hash(calls.into_iter().map(|(_, channel)| channel))
+}
+
 fn row(of: &ChannelCalls) -> Row {
     let ChannelCalls { channel, ranks, is_messages, calls } = of;
-    let mut hasher = blake3::Hasher::new();
-    for call in calls {
-        hasher.update(&call.text.len().to_le_bytes());
-        hasher.update(call.text.as_bytes());
-    }
-    let hash = hasher.finalize().to_hex().to_string();
+    let hash = hash(calls.iter().map(|call| &*call.text));
     (channel.clone(), ranks.clone(), *is_messages, calls.len(), hash)
 }
 

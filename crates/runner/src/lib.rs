@@ -65,10 +65,11 @@ mod straight;
 pub mod timed;
 mod upload;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use millstream_instructions::InstructionList;
 use millstream_trace::{Body, Program};
-use millstream_verify::{ChannelCalls, rank_calls};
 
 use dry_run::Subject;
 use lower::{Lowered, lower, lower_known};
@@ -121,17 +122,17 @@ impl Prepared {
         }
     }
 
-    /// Returns the collectives that one of so many ranks makes, if they are known without a run.
-    fn rank_calls(&self, rank: usize, ranks: usize) -> Option<Vec<ChannelCalls>> {
+    /// Returns the program's own list, if it is known without a run.
+    fn own_list(&self) -> Option<Cow<'_, InstructionList>> {
         match &self.kind {
             Kind::Statements(lowered) => {
                 let policies = &self.options.policies().ok()?;
                 let (program, options) = (&self.program, &self.options);
                 let lists = dry_run::lists(Subject { program, lowered, options, policies }).ok()?;
-                let own = lists.iter().find(|(executable, _)| executable.is_none());
-                own.map(|(_, list)| rank_calls(list, rank, ranks))
+                let own = lists.into_iter().find(|(executable, _)| executable.is_none());
+                own.map(|(_, list)| Cow::Owned(list))
             }
-            Kind::List(checked) => Some(rank_calls(checked.list(), rank, ranks)),
+            Kind::List(checked) => Some(Cow::Borrowed(checked.list())),
         }
     }
 

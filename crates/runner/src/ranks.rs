@@ -8,6 +8,7 @@ use std::thread;
 use millstream_comm::{Communicator, LocalCommunicator, LocalGroup};
 use millstream_trace::Program;
 use millstream_types::Error;
+use millstream_verify::CommunicatorRules;
 use millstream_vm::MachineConfig;
 
 use crate::error::RunError;
@@ -146,10 +147,14 @@ fn compare(prepared: &Prepared, communicator: &dyn Communicator) -> Result<(), R
     if checks != CollectiveChecks::Programs {
         return Ok(());
     }
-    let own = prepared.rank_calls(communicator.rank(), communicator.ranks());
-    comparison::compare(communicator, prepared.program(), own.as_deref()).map_err(|error| {
+    let rules = match prepared.options.nccl {
+        true => CommunicatorRules::Nccl,
+        false => CommunicatorRules::Own,
+    };
+    let (program, list) = (prepared.program(), prepared.own_list());
+    comparison::compare(communicator, program, list.as_deref(), rules).map_err(|error| {
         let message = error.to_string();
-        RunError::whole(prepared.program(), &Error::Invalid { what: "collectives", message })
+        RunError::whole(program, &Error::Invalid { what: "collectives", message })
     })
 }
 

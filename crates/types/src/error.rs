@@ -148,6 +148,12 @@ pub enum Error {
         /// The attempted operation.
         what: &'static str,
     },
+    /// A forked child used a machine of its parent.
+    #[error(
+        "the process that made the machine has forked this one, which has none of the machine's \
+         threads: make a machine in the child"
+    )]
+    Forked,
     /// The thread used a machine otherwise while it had a batch of calls open there.
     #[error("this thread has a batch of calls open on the machine: end the batch first")]
     InBatch,

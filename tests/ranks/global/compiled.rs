@@ -39,7 +39,7 @@ fn the_inner_matrices_of_two_layers_are_split() {
             .input(spec(&[256, 64]), [OPEN])
             .output([B])
             .compile()?;
-        assert_eq!(rank.calls(), [""; 0], "nothing runs before the launch");
+        assert_eq!(rank.calls(), ["AllGather"], "the comparison of the functions");
         let held = |data: &[f32], shape: (i64, i64), sbp| {
             Tensor::from_slice_global(data, shape, machine, &mesh, [sbp])
         };
@@ -198,6 +198,42 @@ fn functions_that_cannot_be_compiled_are_refused() {
             "redistribute it to B first",
         );
         Ok(())
+    });
+}
+
+/// Functions that differ by rank are refused on all of them, also where their collectives meet.
+#[test]
+fn ranks_compile_one_function() {
+    let mesh = Mesh::new([2, 0, 1]).unwrap();
+    on_ranks(3, |rank| {
+        let (machine, own) = (&rank.machine, rank.machine.communicator().rank());
+        let compile = |length: usize, function: &dyn Fn(&Tensor) -> Result<Tensor>| {
+            let sharded = machine.shard(&mesh, |inputs| Ok(vec![function(&inputs[0])?]));
+            sharded.input(spec(&[length]), [S(0)]).output([B]).compile().map(drop)
+        };
+        let refused = |made: Result<()>, text: &str| {
+            let error = made.unwrap_err().to_string();
+            assert!(error.contains(text) && error.contains("compiled.rs"), "{error}");
+        };
+        let negated = |x: &Tensor| if own == 1 { x.neg()?.sum(0) } else { x.relu()?.sum(0) };
+        refused(
+            compile(6, &negated),
+            "rank 1 has `neg` of [0: f32[6]] to [1], rank 2 has `relu` of [0: f32[6]] to [1]",
+        );
+        refused(
+            compile(6, &|x| x.mul(if own == 0 { 2.0 } else { 3.0 })?.sum(0)),
+            "rank 0 has `mul` of [0: f32[6]] with other=2.0 to [1], rank 2 has `mul` of \
+             [0: f32[6]] with other=3.0",
+        );
+        refused(
+            compile(6, &|x| if own == 1 { x.sum(0) } else { x.sum(0)?.neg() }),
+            "rank 1 has the results [1], rank 2 has `neg` of [1: f32[]] to [2]",
+        );
+        refused(compile(6 + own / 2, &|x| x.sum(0)), "rank 0 has the input 0 f32[6]");
+        // No rank waits for one that fails.
+        let failed = compile(6, &|x| if own == 0 { x.reshape([5]) } else { x.sum(0) });
+        refused(failed, if own == 0 { "reshape" } else { "rank 0 has the error: " });
+        compile(6, &|x| x.sum(0))
     });
 }
 

@@ -141,6 +141,11 @@ fn ranks_that_wait_for_one_another_are_not_proven() {
     assert!(lines[2].contains("not proven: the ranks do not meet, 1 violation"), "{lines:?}");
     let error = text(&output.stderr);
     assert!(error.contains("rank 0 in recv_(f32[1]) at") && error.contains("rank 1 in"), "{error}");
+    // A run refuses the ranks before it starts, with the same words.
+    let run = millstream(folder.path(), &["run", "."]);
+    let refused = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(2), "{refused}");
+    assert!(refused.contains("these can never proceed: rank 0 in recv_(f32[1]) at"), "{refused}");
     let report = fs::read_to_string(folder.path().join("report.json")).unwrap();
     let last: Value = serde_json::from_str(report.lines().last().unwrap()).unwrap();
     assert_eq!((&last["proven"], &last["compared"]), (&Value::from(false), &Value::from(2)));
@@ -149,6 +154,8 @@ fn ranks_that_wait_for_one_another_are_not_proven() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let last = text(&output.stdout).lines().last().unwrap();
     assert!(last.contains("proven: the ranks meet, in 2 collectives"), "{last}");
+    let run = millstream(folder.path(), &["run", "."]);
+    assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
 }
 
 /// A send without a receive is pending at the end. By NCCL's rules it waits for ever, and ranks

@@ -117,6 +117,11 @@ impl Leases {
         }
     }
 
+    /// Returns the kind of a stream; none if the stream was never leased.
+    pub fn kind(&self, stream: StreamId) -> Option<&Kind> {
+        Some(&self.streams.get(&stream)?.kind)
+    }
+
     /// Returns the lease of a stream of this kind that has no handle.
     pub fn begin(
         &mut self,

@@ -29,7 +29,7 @@ use crate::emission::leases::Leases;
 use crate::emission::push::BulkScopes;
 use crate::emission::router::Router;
 use crate::emission::shared::MachineShared;
-use crate::scope::{cancel, reentrancy};
+use crate::scope::{cancel, fork, reentrancy};
 use crate::sync::Ordering;
 use crate::tables::functions::FunctionPlaces;
 
@@ -107,6 +107,7 @@ impl MachineShared {
     /// Takes the lock to add to a bulk scope, or to push one.
     #[inline]
     pub fn lock_beside_bulks(&self) -> Result<EmissionGuard<'_>> {
+        fork::check(self.tables.machine)?;
         reentrancy::check_batch(self.tables.machine)?;
         if self.driver != DriverKind::Threaded {
             // The drivers without threads run work under the lock.

@@ -11,6 +11,7 @@ use crate::emission::Emission;
 use crate::emission::guard::EmissionGuard;
 use crate::emission::push::QueuedPush;
 use crate::emission::shared::MachineShared;
+use crate::scope::fork;
 use crate::tapes::Ended;
 
 /// A resource whose last handle was dropped.
@@ -123,7 +124,7 @@ impl MachineShared {
     /// Enters the critical section to release what was dropped, if no other thread is in it.
     #[inline]
     pub(super) fn try_enter(&self) -> Option<EmissionGuard<'_>> {
-        if self.is_closed() {
+        if self.is_closed() || fork::is_inherited(self.tables.machine) {
             return None;
         }
         let held = match self.emission.try_lock() {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use millstream_types::Point;
 
-use crate::scope::reentrancy;
+use crate::scope::{fork, reentrancy};
 use crate::sync::Ordering;
 use crate::sync::points::Milestone;
 
@@ -111,8 +111,11 @@ impl MachineShared {
 
 impl Drop for MachineShared {
     /// Completes submitted work, however long it takes. The machine's own work cannot wait for
-    /// that: then the threads end by themselves.
+    /// that: then the threads end by themselves. A forked child has no work and no threads.
     fn drop(&mut self) {
+        if fork::is_inherited(self.tables.machine) {
+            return;
+        }
         if reentrancy::check(self.tables.machine, "dropping").is_ok() {
             self.shutdown(Duration::MAX);
         } else if let Ok(emission) = self.emission.get_mut() {

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 
 use millstream_types::{Error, Result};
 
+use crate::scope::fork;
 use crate::sync::thread_local;
 
 thread_local! {
@@ -95,11 +96,13 @@ pub fn is_within(machine: u64) -> bool {
     WITHIN.with(Cell::get) == machine
 }
 
-/// Checks that this thread does not run `machine`'s own work. `what` names the refused action.
+/// Checks that this thread does not run `machine`'s own work, and is in the process that made it.
+/// `what` names the refused action.
 ///
 /// # Errors
-/// [`Error::Reentrant`].
+/// [`Error::Reentrant`] and [`Error::Forked`].
 #[inline]
 pub fn check(machine: u64, what: &'static str) -> Result<()> {
+    fork::check(machine)?;
     if WITHIN.with(Cell::get) == machine { Err(Error::Reentrant { what }) } else { Ok(()) }
 }

@@ -25,6 +25,8 @@ pub struct ListedCall {
     pub text: String,
     /// The call and its place in the program.
     pub site: String,
+    /// A number that grows with the order of the rank's calls, of all channels together.
+    pub order: usize,
 }
 
 /// Returns the calls by which a rank of so many meets the others, by channel. They follow from its
@@ -44,10 +46,10 @@ pub fn rank_calls(list: &InstructionList, rank: usize, ranks: usize) -> Vec<Chan
             let calls = Vec::new();
             channels.push(ChannelCalls { channel, ranks: members, is_messages, calls });
         }
-        let nodes = meeting.calls.iter().flatten().map(|&node| &graph.nodes[node]);
-        let calls = nodes.filter_map(|node| {
+        let calls = meeting.calls.iter().flatten().filter_map(|&order| {
+            let node = &graph.nodes[order];
             let text = node.call.as_ref()?.text.clone();
-            Some(ListedCall { text, site: node.site().call })
+            Some(ListedCall { text, site: node.site().call, order })
         });
         if let Some(last) = channels.last_mut() {
             last.calls.extend(calls);

@@ -22,10 +22,8 @@ pub(super) struct Sample {
 impl Sample {
     /// Returns the executables of its segments, by the number of guards before.
     pub(super) fn executables(&self) -> Vec<Option<CompiledList>> {
-        let later = |node: &Arc<Node>| node.branches().into_iter().next();
-        let nodes = std::iter::successors(Some(self.node.clone()), later);
-        let nodes = nodes.take(self.run.guards.len() + 1);
-        nodes.map(|node| Some(CompiledList::of(&node.segment.as_ref()?.executable))).collect()
+        let list = |node: &Node| Some(CompiledList::of(&node.segment.as_ref()?.executable));
+        self.node.all().map(list).collect()
     }
 }
 

@@ -137,6 +137,12 @@ impl Gradients {
         })
     }
 
+    /// Returns how many leaves hold a tensor as their gradient.
+    pub(super) fn holders(&self, tensor: &Tensor) -> usize {
+        let holds = |slot: &&Slot| slot.leaf.held().is_some_and(|held| held.is_same(tensor));
+        self.slots.iter().filter(holds).count()
+    }
+
     /// Returns the leaves that the run has set, with their present gradients, and the number of
     /// guards before it first did.
     pub(super) fn left(&self, inputs: &[Tensor]) -> Vec<(Owner, Option<Tensor>, usize)> {
@@ -156,11 +162,6 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Returns the gradient that a call finds now, with its name.
-    pub(super) fn held(&self, inputs: &[Tensor]) -> Option<(Value, Tensor)> {
-        Some((self.value, global::part(&self.owner.leaf(inputs).held()?).ok()?.clone()))
-    }
-
     /// Returns the gradient's name and the gradient, if a call finds one such as the capture did;
     /// none otherwise. `places` are those of the inputs, and of gradients that were found before.
     pub(super) fn find(
@@ -197,11 +198,6 @@ impl Left {
     /// Returns the name of the gradient, or of its part on this rank.
     pub(super) fn value(&self) -> Option<Value> {
         self.returned.as_ref().map(|(value, _)| *value)
-    }
-
-    /// Returns the leaf in a call with these inputs.
-    pub(super) fn leaf(&self, inputs: &[Tensor]) -> Arc<Leaf> {
-        self.owner.leaf(inputs).clone()
     }
 
     /// Gives a leaf its gradient.

@@ -1,12 +1,13 @@
 //! What a capture depends on: two calls with equal keys make the same calls on the same layouts.
 
-use std::fmt::Write;
-
+use millstream_runtime::emission::StreamOptions;
+use millstream_runtime::emission::leases::Kind;
 use millstream_types::text::print_attrs;
 use millstream_types::{Attrs, DType, DeviceId, StreamKey};
 
 use crate::gradient::autocast::current;
 
+use crate::handle::Stream;
 use crate::handle::global::Class;
 
 use super::note::Place;
@@ -54,16 +55,22 @@ pub(super) struct Key {
     attrs: Attrs,
     /// The stream of calls that name none.
     stream: StreamKey,
+    /// The options of that stream if it was created: then its number does not matter.
+    created: Option<StreamOptions>,
     /// The dtype of the scope of autocast around the call.
     autocast: Option<DType>,
 }
 
 impl Key {
     /// Returns the key of a call.
-    pub(super) fn new(inputs: &[Place], attrs: &Attrs, stream: &StreamKey) -> Key {
+    pub(super) fn new(inputs: &[Place], attrs: &Attrs, stream: &Stream) -> Key {
         let of = |k: usize| InputKey::new(&inputs[k], &inputs[..k]);
         let inputs = (0..inputs.len()).map(of).collect();
-        Key { inputs, attrs: attrs.clone(), stream: stream.clone(), autocast: current() }
+        let (mut key, created) = (stream.key.clone(), created_with(stream));
+        if created.is_some() {
+            key.index = 0;
+        }
+        Key { inputs, attrs: attrs.clone(), stream: key, created, autocast: current() }
     }
 
     /// Returns the key without the sizes of these dimensions of inputs, and without the strides of
@@ -126,11 +133,22 @@ impl Key {
                 name(before.autocast)
             );
         }
-        if self.stream == before.stream {
+        if (&self.stream, self.created) == (&before.stream, before.created) {
             return "other gradients at its start".to_owned();
         }
-        let mut text = String::new();
-        let _ = write!(text, "current stream {} instead of {}", self.stream, before.stream);
-        text
+        let name = |key: &Key| match key.created {
+            Some(_) => format!("a created one of {}", key.stream.device),
+            None => key.stream.to_string(),
+        };
+        format!("current stream {} instead of {}", name(self), name(before))
+    }
+}
+
+/// Returns the options of a stream that was created; none for one that has a key.
+pub(super) fn created_with(stream: &Stream) -> Option<StreamOptions> {
+    stream.lease.as_ref()?;
+    match stream.machine.shared.lock().ok()?.leases.kind(stream.id)? {
+        Kind::Created(_, options) => Some(*options),
+        Kind::Named(..) => None,
     }
 }

@@ -7,10 +7,11 @@
 //! 2. A host read is a *guard*: what the function does next may depend on it. The notes between
 //!    guards are *segments*, and each becomes an executable. Its outputs are the tensors that the
 //!    function still held at the guard.
-//! 3. A later call with the same key launches the first segment and reads as the function did. A
+//! 3. A later call with the same key launches the first segment and reads as the function did. The
 //!    value that was read before leads to the next segment. With any other value the function runs
 //!    again, *resumed*: the calls that it makes are compared with the notes and return the tensors
-//!    of the replay, until the read; from there on they run, and are noted as another branch.
+//!    of the replay, until the read; from there on they run. A replay that is verified is compared
+//!    so to its end.
 //!
 //! | module | holds |
 //! |---|---|
@@ -24,11 +25,9 @@
 //! | `session` | a run of a function whose calls are noted or compared |
 //! | `run` | the notes of a run, without the run |
 //! | `segment` | the executable of some notes |
-//! | `replay` | captures as trees of segments and guards, and their replay |
-//! | `resumption` | replays that have left their capture |
+//! | `replay` | captures as chains of segments and guards, and their replay |
 //! | `comparison` | what runs with different sizes have in common |
 //! | `symbolic` | captures for sizes that the function did not run with |
-//! | `verification` | replays beside which the function runs |
 //! | `report` | counts and reasons |
 //! | `limits` | the bounds of captures |
 
@@ -43,14 +42,13 @@ mod note;
 mod numbers;
 mod replay;
 mod report;
-mod resumption;
 mod run;
 mod segment;
 mod session;
 mod symbolic;
 mod traced;
-mod verification;
 
 pub use limits::CaptureLimits;
 pub use report::TracedReport;
+pub(crate) use session::count_handle;
 pub use traced::{Traced, TracedCall};

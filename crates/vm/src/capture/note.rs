@@ -42,6 +42,23 @@ impl fmt::Display for Value {
     }
 }
 
+/// A stream of a function, by a name that is the same in every run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum StreamName {
+    Key(StreamKey),
+    /// The created stream that the function used as the so-many-th: each run may have another.
+    Created(u32),
+}
+
+impl fmt::Display for StreamName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StreamName::Key(key) => key.fmt(f),
+            StreamName::Created(k) => write!(f, "created stream {k}"),
+        }
+    }
+}
+
 /// Where a value lies.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Place {
@@ -163,13 +180,13 @@ pub(super) enum Action {
         inputs: Vec<Value>,
         out: Option<Vec<Value>>,
         attrs: Attrs,
-        stream: StreamKey,
+        stream: StreamName,
         priority: Priority,
     },
     Empty {
         spec: TensorSpec,
         bytes: u64,
-        stream: StreamKey,
+        stream: StreamName,
     },
     View {
         of: Value,
@@ -178,30 +195,30 @@ pub(super) enum Action {
     Upload {
         spec: TensorSpec,
         bytes: Vec<u8>,
-        stream: StreamKey,
+        stream: StreamName,
     },
     Read {
         tensor: Value,
     },
     /// Events are numbered in the order of their records.
     RecordEvent {
-        stream: StreamKey,
+        stream: StreamName,
         event: u32,
     },
     WaitEvent {
-        stream: StreamKey,
+        stream: StreamName,
         event: u32,
     },
     WaitStream {
-        stream: StreamKey,
-        source: StreamKey,
+        stream: StreamName,
+        source: StreamName,
     },
     Barrier {
         global: bool,
     },
     Touch {
         tensors: Vec<Value>,
-        stream: StreamKey,
+        stream: StreamName,
     },
 }
 
@@ -268,30 +285,4 @@ pub(super) struct Note {
     /// The tensors that it returned.
     pub(super) results: Vec<NoteResult>,
     pub(super) origin: Origin,
-}
-
-impl Note {
-    /// Returns the note with other names of its values.
-    pub(super) fn renamed(&self, name: impl Fn(Value) -> Value) -> Note {
-        let mut note = self.clone();
-        let all = |values: &mut Vec<Value>| values.iter_mut().for_each(|v| *v = name(*v));
-        match &mut note.action {
-            Action::Call { inputs, out, .. } => {
-                all(inputs);
-                out.iter_mut().for_each(all);
-            }
-            Action::View { of: value, .. } | Action::Read { tensor: value } => {
-                *value = name(*value);
-            }
-            Action::Touch { tensors, .. } => all(tensors),
-            Action::Empty { .. }
-            | Action::Upload { .. }
-            | Action::RecordEvent { .. }
-            | Action::WaitEvent { .. }
-            | Action::WaitStream { .. }
-            | Action::Barrier { .. } => {}
-        }
-        note.results.iter_mut().for_each(|result| result.value = name(result.value));
-        note
-    }
 }

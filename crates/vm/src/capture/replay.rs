@@ -1,7 +1,7 @@
-//! Captures: trees of segments and guards.
+//! Captures: chains of segments and guards.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use millstream_types::{Error, Origin, Result, ScalarValue};
 
@@ -12,7 +12,6 @@ use crate::handle::machine::Machine;
 use super::draws::Drawn;
 use super::gradients::{Found, Left};
 use super::note::{Note, Place, Returned, Value};
-use super::resumption::Resume;
 use super::run::Run;
 use super::segment::{Draft, Segment};
 use super::session::Prefix;
@@ -28,7 +27,7 @@ pub(super) struct Node {
     /// Where the values lie that the next segments may use: the inputs, and those that the function
     /// holds at the guard.
     after: BTreeMap<Value, Place>,
-    /// The tensors from elsewhere, up to here.
+    /// The tensors from elsewhere.
     pub(super) outside: Vec<(Tensor, Place)>,
 }
 
@@ -36,15 +35,8 @@ pub(super) struct Node {
 pub(super) enum Then {
     /// The function returns these values, and leaves gradients.
     Return(Vec<Returned>, Arc<[Left]>),
-    /// The function reads a value, and goes on by its bytes.
-    Read { tensor: Value, branches: Mutex<Vec<Branch>> },
-}
-
-/// What a function does after a read.
-pub(super) struct Branch {
-    pub(super) bytes: Vec<u8>,
-    /// None if it cannot be captured.
-    pub(super) node: Option<Arc<Node>>,
+    /// The function reads a value, and goes on so if these are its bytes.
+    Read { tensor: Value, bytes: Vec<u8>, next: Arc<Node> },
 }
 
 /// The gradients that a segment finds.
@@ -57,31 +49,22 @@ pub(super) struct Entry {
 /// The values that a function has returned, and the gradients that it has left.
 pub(super) type Results = (Vec<Returned>, Vec<Left>);
 
-/// A replay of a whole capture.
-pub(super) struct Done {
-    pub(super) results: Vec<Tensor>,
-    /// Its draws from generators.
-    pub(super) draws: Vec<Drawn>,
-}
-
 /// What became of a call.
 pub(super) enum Outcome {
-    Done(Done),
+    /// The results of a replay.
+    Done(Vec<Tensor>),
     /// No launch was made. The function has to run.
     Refused(Error),
-    /// The function has to repeat this prefix and then run.
+    /// The function has to repeat a prefix and then run.
     Resume(Box<Resume>),
 }
 
-/// What a part of a function finds: at its start, or behind a guard.
-#[derive(Default)]
-pub(super) struct Before {
-    /// Where the values lie that it may use.
-    pub(super) values: BTreeMap<Value, Place>,
-    /// Where the inputs lie, and the gradients that were found before.
-    pub(super) places: Vec<Place>,
-    /// How many draws were made of each generator.
-    pub(super) drawn: Vec<usize>,
+/// A replay beside which the function runs: it has left its capture, or is verified.
+pub(super) struct Resume {
+    pub(super) prefix: Prefix,
+    pub(super) outside: Vec<(Tensor, Place)>,
+    /// The end of the capture; none if the replay has left it.
+    pub(super) end: Option<Arc<Node>>,
 }
 
 /// What a replay has done so far.
@@ -99,7 +82,7 @@ fn is_refusal(error: &Error) -> bool {
 }
 
 impl Node {
-    /// Replays a capture.
+    /// Replays a capture. The function makes the results of a replay that `is_verified`.
     ///
     /// # Errors
     /// A launch fails.
@@ -108,6 +91,7 @@ impl Node {
         inputs: &[Tensor],
         arguments: &[ScalarValue],
         entry: Entry,
+        is_verified: bool,
         origin: &Origin,
     ) -> Result<Outcome> {
         let Entry { gradients, places } = entry;
@@ -129,7 +113,7 @@ impl Node {
                         return match trail.passed.last() {
                             _ if !is_refusal(&error) => Err(error),
                             None => Ok(Outcome::Refused(error)),
-                            Some(_) => Ok(resume(trail, tensors, None)),
+                            Some(_) => Ok(resume(trail, tensors, false)),
                         };
                     }
                 }
@@ -140,7 +124,11 @@ impl Node {
             };
             let unknown =
                 |value: &Value| Error::Internal { message: format!("{value} is unknown") };
-            let (tensor, branches) = match &node.then {
+            let (tensor, expected, next) = match &node.then {
+                Then::Return(..) if is_verified => {
+                    trail.passed.push(node);
+                    return Ok(resume(trail, tensors, true));
+                }
                 Then::Return(values, left) => {
                     let tensor = |(value, class): &Returned| match (value, class) {
                         (Value::Input(k), class)
@@ -158,30 +146,20 @@ impl Node {
                         let made = gradient.returned.as_ref().map(tensor).transpose()?;
                         gradient.set(inputs, made);
                     }
-                    let Trail { draws, .. } = trail;
-                    return Ok(Outcome::Done(Done { results, draws }));
+                    return Ok(Outcome::Done(results));
                 }
-                Then::Read { tensor, branches } => (tensor, branches),
+                Then::Read { tensor, bytes, next } => (tensor, bytes, next),
             };
             let read =
                 tensor_of(tensor).ok_or_else(|| unknown(tensor))?.read_at(None, origin.clone());
-            let next = match &read {
-                Ok(bytes) => next_of(branches, bytes, inputs, &trail.places),
-                // The function sees the error.
-                Err(_) => Err(None),
-            };
+            // The function sees the error of a read that fails.
+            let is_expected = read.as_ref().is_ok_and(|bytes| bytes == expected);
+            let entry = is_expected.then(|| next.enter(inputs, &trail.places)).flatten();
             trail.reads.push_back(read);
             trail.passed.push(node.clone());
-            match next {
-                Ok((next, entry)) => {
-                    tensors.extend(entry.gradients);
-                    (node, trail.places) = (next, entry.places);
-                }
-                Err(bytes) => {
-                    let guard = bytes.map(|bytes| (node.clone(), bytes));
-                    return Ok(resume(trail, tensors, guard));
-                }
-            }
+            let Some(entry) = entry else { return Ok(resume(trail, tensors, false)) };
+            tensors.extend(entry.gradients);
+            (node, trail.places) = (next.clone(), entry.places);
         }
     }
 
@@ -194,32 +172,32 @@ impl Node {
         Some(Entry { gradients, places })
     }
 
-    /// Returns the captures behind the node's read.
-    pub(super) fn branches(&self) -> Vec<Arc<Node>> {
+    /// Returns what the function does behind the node's read.
+    pub(super) const fn next(&self) -> Option<&Arc<Node>> {
         match &self.then {
-            Then::Return(..) => Vec::new(),
-            Then::Read { branches, .. } => {
-                let branches = branches.lock().unwrap_or_else(PoisonError::into_inner);
-                branches.iter().filter_map(|branch| branch.node.clone()).collect()
-            }
+            Then::Return(..) => None,
+            Then::Read { next, .. } => Some(next),
         }
     }
 
-    /// Returns the capture behind a read of this value.
-    pub(super) fn branch(&self, bytes: &[u8]) -> Option<Arc<Node>> {
-        let Then::Read { branches, .. } = &self.then else { return None };
-        let branches = branches.lock().unwrap_or_else(PoisonError::into_inner);
-        branches.iter().find(|branch| branch.bytes == bytes)?.node.clone()
+    /// Returns the nodes of the capture.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Node> {
+        std::iter::successors(Some(self), |node| node.next().map(|next| &**next))
     }
 
-    /// Makes the capture of a run, or of its part behind a prefix. Compiles those of its segments
-    /// that `known` does not have, by the number of guards before.
+    /// Makes the capture of a run. Compiles those of its segments that `known` does not have, by
+    /// the number of guards before. `inputs` are the places of the inputs.
+    ///
+    /// # Errors
+    /// A call cannot stand in an executable, with its place.
     pub(super) fn of(
         machine: &Machine,
         run: &Run,
         mut known: Vec<Option<Segment>>,
-        Before { values: mut before, drawn, .. }: Before,
-    ) -> Result<Node> {
+        inputs: &[Place],
+    ) -> Result<Arc<Node>> {
+        let numbered = (0..).map(Value::Input).zip(inputs.iter().cloned());
+        let mut before: BTreeMap<Value, Place> = numbered.collect();
         // From the last segment to the first, as a node holds the one behind it.
         let begins = std::iter::once(0).chain(run.guards.iter().map(|guard| guard.notes));
         let ends = run.guards.iter().map(|g| g.notes).chain([run.notes.len()]);
@@ -235,7 +213,7 @@ impl Node {
             }
         }
         let left = &run.left;
-        let mut next: Option<Node> = None;
+        let mut next: Option<Arc<Node>> = None;
         for (before, notes, number, found) in parts.into_iter().rev() {
             let guard = run.guards.get(number);
             let after: Vec<Value> = match guard {
@@ -252,7 +230,7 @@ impl Node {
             let all: Vec<usize> = generators.iter().map(|drawn| drawn.states.len()).collect();
             let earlier = number.checked_sub(1).and_then(|number| run.guards.get(number));
             let draws = [
-                earlier.map_or(&drawn[..], |guard| &guard.draws),
+                earlier.map_or(&[][..], |guard| &guard.draws),
                 guard.map_or(&all[..], |guard| &guard.draws),
             ];
             let (after, from) = (&after[..], &before);
@@ -267,63 +245,44 @@ impl Node {
                 generators,
                 draws,
                 arguments: &run.arguments,
+                streams: &run.streams,
             };
             let segment = match known.get_mut(number).and_then(Option::take) {
                 Some(segment) => Some(segment),
                 None => draft.compile()?,
             };
             let mut values = before;
-            let then = match (guard, notes.last()) {
-                (Some(guard), Some(read)) => {
+            let then = match (guard, notes.last(), next.take()) {
+                (Some(guard), Some(read), Some(next)) => {
                     values.retain(|value, _| value.is_given());
                     values.extend(guard.alive.iter().cloned());
-                    let branch =
-                        Branch { bytes: guard.bytes.clone(), node: next.take().map(Arc::new) };
-                    let branches = Mutex::new(vec![branch]);
                     let read = read.action.uses();
                     let gone = || Error::Internal { message: "a guard reads nothing".to_owned() };
-                    Then::Read { tensor: *read.first().ok_or_else(gone)?, branches }
+                    let (tensor, bytes) = (*read.first().ok_or_else(gone)?, guard.bytes.clone());
+                    Then::Read { tensor, bytes, next }
                 }
                 _ => Then::Return(run.results.clone(), left.clone()),
             };
             let (notes, outside) = (Arc::from(notes), outside.clone());
-            next = Some(Node { notes, found, segment, then, after: values, outside });
+            let node = Node { notes, found, segment, then, after: values, outside };
+            next = Some(Arc::new(node));
         }
         next.ok_or_else(|| Error::Internal { message: "a capture without notes".to_owned() })
     }
 
-    /// Returns the bytes of private memory, for each instance, and the number of executables.
-    pub(super) fn size(&self) -> (u64, usize) {
-        let own = self.segment.as_ref().map_or(0, |segment| {
-            segment.executable.private_memory().iter().map(|(_, bytes)| bytes).sum()
-        });
-        let mut size = (own, usize::from(self.segment.is_some()));
-        if let Then::Read { branches, .. } = &self.then {
-            let branches = branches.lock().unwrap_or_else(PoisonError::into_inner);
-            for node in branches.iter().filter_map(|branch| branch.node.as_ref()) {
-                let (bytes, count) = node.size();
-                size = (size.0 + bytes, size.1 + count);
-            }
-        }
-        size
+    /// Returns the bytes of private memory, for each instance.
+    pub(super) fn bytes(&self) -> u64 {
+        let segments = self.all().filter_map(|node| node.segment.as_ref());
+        segments.flat_map(|segment| segment.executable.private_memory()).map(|(_, own)| own).sum()
     }
-}
 
-/// Returns the segment behind a read. Without one: the value that was read, if what follows may be
-/// captured.
-fn next_of(
-    branches: &Mutex<Vec<Branch>>,
-    bytes: &[u8],
-    inputs: &[Tensor],
-    places: &[Place],
-) -> std::result::Result<(Arc<Node>, Entry), Option<Vec<u8>>> {
-    let known: Vec<Option<Arc<Node>>> = {
-        let branches = branches.lock().unwrap_or_else(PoisonError::into_inner);
-        branches.iter().filter(|b| b.bytes == bytes).map(|b| b.node.clone()).collect()
-    };
-    let mut nodes = known.iter().flatten();
-    let next = nodes.find_map(|node| Some((node.clone(), node.enter(inputs, places)?)));
-    next.ok_or_else(|| known.iter().all(Option::is_some).then(|| bytes.to_vec()))
+    /// Whether a replay costs more than the calls that it stands for. A launch costs about as much
+    /// as five calls, and each tensor that it takes or returns as one.
+    pub(super) fn is_loss(&self) -> bool {
+        let cost = |segment: &Segment| 5 + segment.operands();
+        let costs = self.all().filter_map(|node| node.segment.as_ref()).map(cost).sum::<usize>();
+        costs >= self.all().map(|node| node.notes.len()).sum()
+    }
 }
 
 /// Adds a segment's draws to the replay's.
@@ -336,44 +295,21 @@ fn add_draws(draws: &mut Vec<Drawn>, new: Vec<Drawn>) {
     }
 }
 
-fn resume(
-    trail: Trail,
-    tensors: HashMap<Value, Tensor>,
-    guard: Option<(Arc<Node>, Vec<u8>)>,
-) -> Outcome {
-    let Trail { passed, reads, places, draws } = trail;
+/// Returns what the function repeats of a replay; `is_whole` if that is all of the capture.
+fn resume(trail: Trail, tensors: HashMap<Value, Tensor>, is_whole: bool) -> Outcome {
+    let Trail { passed, reads, draws, .. } = trail;
     // The function that repeats the calls ends the tensors.
     let segments = passed.iter().filter_map(|node| node.segment.as_ref());
     segments.for_each(|segment| segment.executable.end_kept());
     let last = passed.last();
-    let (outside, values) =
-        last.map(|node| (node.outside.clone(), node.after.clone())).unwrap_or_default();
+    let outside = last.map(|node| node.outside.clone()).unwrap_or_default();
     let notes = passed.iter().map(|node| node.notes.clone()).collect();
-    // What the function held at the guard; the others ended.
-    let is_held = |value: &Value| value.is_given() || values.contains_key(value);
+    // What the function held at the guard, or at its end; the others ended.
+    let is_held = |value: &Value| {
+        is_whole || value.is_given() || last.is_some_and(|node| node.after.contains_key(value))
+    };
     let tensors = tensors.into_iter().filter(|(value, _)| is_held(value)).collect();
-    let drawn = draws.iter().map(|drawn| drawn.states.len()).collect();
-    let prefix = Prefix { notes, tensors, reads, draws, ended: BTreeSet::new() };
-    let before = Before { values, places, drawn };
-    Outcome::Resume(Box::new(Resume { prefix, outside, before, guard }))
-}
-
-/// Returns the capture of a run from its start. `known` are segments that are compiled already.
-///
-/// # Errors
-/// A call cannot stand in an executable, with its place.
-pub(super) fn capture(
-    machine: &Machine,
-    run: &Run,
-    known: Vec<Option<Segment>>,
-    inputs: &[Place],
-) -> Result<Arc<Node>> {
-    let before = Before { values: inputs_of(inputs), places: inputs.to_vec(), drawn: Vec::new() };
-    Node::of(machine, run, known, before).map(Arc::new)
-}
-
-/// Returns where the inputs lie, by name.
-fn inputs_of(inputs: &[Place]) -> BTreeMap<Value, Place> {
-    let numbered = inputs.iter().cloned().enumerate();
-    numbered.map(|(k, place)| (Value::Input(k as u32), place)).collect()
+    let prefix = Prefix { notes, tensors, reads, draws, ended: BTreeSet::new(), is_whole };
+    let end = last.filter(|_| is_whole).cloned();
+    Outcome::Resume(Box::new(Resume { prefix, outside, end }))
 }

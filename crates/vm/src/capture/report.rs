@@ -31,7 +31,7 @@ pub struct TracedReport {
     pub resumptions: u64,
     /// Calls that ran the function without capturing it.
     pub plain: u64,
-    /// Replays beside which the function ran, with equal results.
+    /// Replays beside which the function ran, with equal calls.
     pub verified: u64,
     /// Captures that were given up for the limits.
     pub evictions: u64,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_types::ScalarValue;
+use millstream_types::{ScalarValue, StreamKey};
 
 use crate::handle::Tensor;
 
@@ -23,6 +23,8 @@ pub(super) struct Run {
     pub(super) generators: Vec<Drawn>,
     /// The scalars of the call, by name.
     pub(super) arguments: Vec<(String, ScalarValue)>,
+    /// The created streams that the run has used.
+    pub(super) streams: Vec<StreamKey>,
     pub(super) results: Vec<Returned>,
     /// The gradients that the run has left.
     pub(super) left: Arc<[Left]>,
@@ -38,8 +40,7 @@ pub(super) struct FoundGradients {
 }
 
 impl Run {
-    /// Takes the notes of a session. `places` are those of the inputs, and of gradients that were
-    /// found before.
+    /// Takes the notes of a session. `places` are those of the inputs.
     pub(super) fn of(session: &mut Session, places: &[Place], (results, left): Results) -> Run {
         let mut places = places.to_vec();
         let found = (0..=session.guards.len()).map(|number| FoundGradients {
@@ -53,6 +54,7 @@ impl Run {
             outside: session.outside.clone(),
             generators: session.draws.generators.clone(),
             arguments: session.arguments.clone(),
+            streams: session.streams.clone(),
             results,
             left: left.into(),
         }

@@ -22,7 +22,7 @@ use crate::handle::machine::Machine;
 
 use super::draws::{Drawn, Source, source};
 use super::gradients::{Left as LeftGradient, Owner};
-use super::note::{Action, Note, Place, Value};
+use super::note::{Action, Note, Place, StreamName, Value};
 
 /// The usual passes but the one that removes dead calls: their failures are the program's.
 const PASSES: &[Pass] = &[Pass::Fuse, Pass::Waits, Pass::Memory];
@@ -74,6 +74,8 @@ pub(super) struct Draft<'a> {
     pub(super) draws: [&'a [usize]; 2],
     /// The scalars of the call, by name.
     pub(super) arguments: &'a [(String, ScalarValue)],
+    /// The created streams that the function uses.
+    pub(super) streams: &'a [StreamKey],
 }
 
 impl Draft<'_> {
@@ -182,7 +184,7 @@ struct Emitter<'a> {
     recorder: Recorder,
     draft: &'a Draft<'a>,
     known: HashMap<Value, RecordedTensor>,
-    streams: HashMap<StreamKey, StreamId>,
+    streams: HashMap<StreamName, StreamId>,
     events: HashMap<u32, EventRef>,
     changed: BTreeSet<Value>,
     /// The generators of the list, by those of the function.
@@ -227,17 +229,28 @@ impl Emitter<'_> {
         Ok(inputs)
     }
 
-    fn stream(&mut self, key: &StreamKey) -> Result<StreamId> {
-        if let Some(&known) = self.streams.get(key) {
+    fn key(&self, stream: &StreamName) -> Result<StreamKey> {
+        let unknown = || Error::Internal { message: format!("{stream} is not in the segment") };
+        match stream {
+            StreamName::Key(key) => Ok(key.clone()),
+            StreamName::Created(k) => {
+                self.draft.streams.get(*k as usize).cloned().ok_or_else(unknown)
+            }
+        }
+    }
+
+    fn stream(&mut self, name: &StreamName) -> Result<StreamId> {
+        if let Some(&known) = self.streams.get(name) {
             return Ok(known);
         }
+        let key = &self.key(name)?;
         let mode = {
             let emission = self.draft.machine.shared.lock()?;
             let mut streams = emission.builder.streams();
             streams.find(|decl| decl.key == *key).map_or(StreamMode::InOrder, |decl| decl.mode)
         };
         let stream = self.recorder.stream_with_mode(key, mode)?;
-        self.streams.insert(key.clone(), stream);
+        self.streams.insert(name.clone(), stream);
         Ok(stream)
     }
 
@@ -305,14 +318,14 @@ impl Emitter<'_> {
             }
             Action::Upload { spec, bytes, stream } => {
                 let machine = self.draft.machine;
-                let on = machine.stream(stream)?;
+                let on = machine.stream(&self.key(stream)?)?;
                 let origin = note.origin.clone();
                 let elements = machine.upload_at(&on, spec.clone(), bytes.clone(), origin)?;
                 let constant = self.recorder.bind(&elements)?;
                 let is_changed = note.results.iter().any(|r| self.changed.contains(&r.value));
                 if is_changed {
                     let compute = StreamKey::compute(elements.device().clone(), 0);
-                    let on = self.stream(&compute)?;
+                    let on = self.stream(&StreamName::Key(compute))?;
                     let call = self.recorder.call("clone", std::slice::from_ref(&constant));
                     call.attrs(Attrs::new()).origin(note.origin.clone()).on(on)?
                 } else {
@@ -376,10 +389,9 @@ impl Segment {
         }
     }
 
-    /// Returns the inputs that the segment writes.
-    pub(super) fn written_inputs(&self) -> impl Iterator<Item = Value> + '_ {
-        let written = self.inputs.iter().filter(|(formal, _)| self.executable.writes(*formal));
-        written.map(|(_, value)| *value)
+    /// Returns how many tensors a launch takes and returns.
+    pub(super) const fn operands(&self) -> usize {
+        self.inputs.len() + self.outputs.len()
     }
 
     /// Launches the segment with the scalars of a call, after others that have drawn `drawn`.

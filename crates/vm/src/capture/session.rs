@@ -8,10 +8,11 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use millstream_instructions::TensorRef;
 use millstream_runtime::sync::thread_local;
-use millstream_types::{Error, Origin, Point, Result, ScalarValue, TensorSpec};
+use millstream_types::{Error, Origin, Point, Result, ScalarValue, StreamKey, TensorSpec};
 
 use crate::handle::generator::serial_number;
 use crate::handle::global;
@@ -23,11 +24,15 @@ use crate::handle::{Stream, Tensor};
 use super::arguments::Arguments;
 use super::draws::{Drawn, Draws};
 use super::gradients::{Gradients, Left};
-use super::note::{Action, Note, NoteResult, Place, Returned, Step, Value};
+use super::key::created_with;
+use super::note::{Action, Note, NoteResult, Place, Returned, Step, StreamName, Value};
 
 thread_local! {
     static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
 }
+
+/// How many threads have a session. Every clone and drop of a tensor reads it.
+static SESSIONS: AtomicUsize = AtomicUsize::new(0);
 
 /// Why a function cannot be captured, and the place of the call.
 #[derive(Clone, Debug)]
@@ -87,6 +92,8 @@ pub(super) struct Prefix {
     pub(super) draws: Vec<Drawn>,
     /// The values that ended before the guard. Empty tensors stand for them.
     pub(super) ended: BTreeSet<Value>,
+    /// Whether it is all of a capture, behind which the function makes no calls.
+    pub(super) is_whole: bool,
 }
 
 impl Prefix {
@@ -105,6 +112,10 @@ impl Prefix {
 pub(super) struct Session {
     machine: Machine,
     pub(super) inputs: Vec<Tensor>,
+    /// How many more handles of each input the function has made than dropped.
+    handles: Vec<isize>,
+    /// The created streams, in the order of their first use.
+    pub(super) streams: Vec<StreamKey>,
     /// Generators with a higher number were made by the function.
     pub(super) number: u64,
     pub(super) draws: Draws,
@@ -161,6 +172,8 @@ impl Session {
             draws: Draws::resumed(arguments.values(), draws.unwrap_or_default()),
             arguments: arguments.scalars.clone(),
             inputs: inputs.to_vec(),
+            handles: vec![0; inputs.len()],
+            streams: Vec::new(),
             input_storages: places.iter().map(|place| place.storage).collect(),
             last_storage,
             notes: Vec::new(),
@@ -185,11 +198,14 @@ impl Session {
         impl Drop for Clear {
             fn drop(&mut self) {
                 request::install(Rank::Trace, None);
+                SESSIONS.fetch_sub(1, Ordering::Relaxed);
                 // Dropped outside the borrow, since tensors tell the session of their end.
                 drop(SESSION.with(|session| session.borrow_mut().take()));
             }
         }
         SESSION.with(|session| *session.borrow_mut() = Some(self));
+        // Relaxed: the sessions of other threads do not matter.
+        SESSIONS.fetch_add(1, Ordering::Relaxed);
         let clear = Clear;
         request::install(Rank::Trace, Some(&super::layer::Tracing));
         let result = function();
@@ -200,7 +216,7 @@ impl Session {
     }
 
     /// Returns the names of the values that the function has returned, and the gradients that it
-    /// has left in leaves.
+    /// has left in leaves. A replay would keep no tensor, so a function that does is refused.
     pub(super) fn results(
         &mut self,
         results: &[Tensor],
@@ -231,16 +247,49 @@ impl Session {
         if let Some((value, Alive { origin, .. })) =
             self.alive.iter().find(|(value, _)| !is_given(value))
         {
-            let makes = |note: &&Note| note.results.iter().any(|result| result.value == *value);
-            let note = self.notes.iter().find(makes);
-            let made = note.map_or_else(|| value.to_string(), |note| note.action.to_string());
+            let made = self.describe(*value);
             let reason = format!(
                 "the result of {made} outlives the call without being returned; in a replay it \
                  would be that of an earlier call"
             );
             return Err(Refusal { may_pass: true, ..Refusal::new(reason, origin.clone()) });
         }
-        Ok((names, left))
+        match self.kept(results) {
+            Some((what, origin)) => {
+                let reason = format!("it keeps {what} for later, which a replay would not do");
+                Err(Refusal { may_pass: true, ..Refusal::new(reason, origin) })
+            }
+            None => Ok((names, left)),
+        }
+    }
+
+    /// Returns the first input or result of which the function has kept a handle, and its place.
+    fn kept(&self, results: &[Tensor]) -> Option<(String, Origin)> {
+        // The handles that a replay gives, too.
+        let given = |tensor: &Tensor| {
+            let returned = results.iter().filter(|other| other.is_same(tensor)).count();
+            returned + self.gradients.holders(tensor)
+        };
+        let mut inputs = self.inputs.iter().zip(&self.handles);
+        if let Some(k) = inputs.position(|(input, more)| *more > given(input) as isize) {
+            return Some((format!("input {k}"), Origin::Unknown));
+        }
+        let name = |tensor: &Tensor| {
+            let part = global::part(tensor).unwrap_or(tensor);
+            self.names.get(&part.tensor_ref()).copied()
+        };
+        let is_made = |tensor: &&Tensor| matches!(name(tensor), Some(Value::Made(_)));
+        let mut made = results.iter().filter(is_made);
+        let kept = made.find(|tensor| tensor.handles() > given(tensor))?;
+        let value = name(kept)?;
+        Some((format!("its result {}", self.describe(value)), kept.made_at().clone()))
+    }
+
+    /// Describes a value by the call that has made it.
+    fn describe(&self, value: Value) -> String {
+        let makes = |note: &&Note| note.results.iter().any(|result| result.value == value);
+        let note = self.notes.iter().find(makes);
+        note.map_or_else(|| value.to_string(), |note| note.action.to_string())
     }
 
     /// Returns the name of a tensor that the function gives back.
@@ -256,15 +305,16 @@ impl Session {
         }
     }
 
-    /// Returns the call that has made a tensor.
-    pub(super) fn maker(&self, tensor: &Tensor) -> Option<&Note> {
-        let value = self.names.get(&global::part(tensor).ok()?.tensor_ref())?;
-        self.notes.iter().find(|note| note.results.iter().any(|result| result.value == *value))
-    }
-
-    /// Whether the function ended before it had repeated the prefix.
-    pub(super) fn is_short(&self) -> bool {
-        self.prefix.is_some()
+    /// Checks that the function holds nothing that stands for a tensor that it had dropped.
+    ///
+    /// # Errors
+    /// It does.
+    pub(super) fn check_alive(&self, origin: &Origin) -> Result<()> {
+        let mut alive = self.alive.values();
+        match alive.any(|alive| self.stand_ins.contains(&alive.tensor)) {
+            true => Err(kept_stand_in(origin)),
+            false => Ok(()),
+        }
     }
 
     pub(super) fn refuse(&mut self, reason: String, origin: &Origin) {
@@ -293,41 +343,54 @@ impl Session {
         tensors.iter().map(|tensor| self.value(tensor)).collect()
     }
 
+    /// Returns the name of a stream.
+    fn stream(&mut self, stream: &Stream) -> StreamName {
+        if created_with(stream).is_none() {
+            return StreamName::Key(stream.key.clone());
+        }
+        let known = self.streams.iter().position(|key| *key == stream.key);
+        let number = known.unwrap_or_else(|| {
+            self.streams.push(stream.key.clone());
+            self.streams.len() - 1
+        });
+        StreamName::Created(number as u32)
+    }
+
     /// Returns a step by the names of values, or why there are none.
     fn action(&mut self, step: &Step<'_>) -> std::result::Result<Action, String> {
-        let key = |stream: &Stream| stream.key.clone();
         Ok(match *step {
             Step::Call { name, inputs, out, attrs, stream, priority } => Action::Call {
                 name: name.to_owned(),
                 inputs: self.values(inputs)?,
                 out: out.map(|out| self.values(out)).transpose()?,
                 attrs: attrs.clone(),
-                stream: key(stream),
+                stream: self.stream(stream),
                 priority,
             },
             Step::Empty { spec, bytes, stream } => {
-                Action::Empty { spec: spec.clone(), bytes, stream: key(stream) }
+                Action::Empty { spec: spec.clone(), bytes, stream: self.stream(stream) }
             }
             Step::View { of, spec } => Action::View { of: self.value(of)?, spec: spec.clone() },
             Step::Upload { spec, bytes, stream } => {
-                Action::Upload { spec: spec.clone(), bytes: bytes.to_vec(), stream: key(stream) }
+                let (spec, bytes) = (spec.clone(), bytes.to_vec());
+                Action::Upload { spec, bytes, stream: self.stream(stream) }
             }
             Step::Read { tensor } => Action::Read { tensor: self.value(tensor)? },
             Step::RecordEvent { stream, at } => {
                 let next = self.events.len() as u32;
                 let event = *self.events.entry(at).or_insert(next);
-                Action::RecordEvent { stream: key(stream), event }
+                Action::RecordEvent { stream: self.stream(stream), event }
             }
             Step::WaitEvent { stream, at } => match self.events.get(&at) {
-                Some(&event) => Action::WaitEvent { stream: key(stream), event },
+                Some(&event) => Action::WaitEvent { stream: self.stream(stream), event },
                 None => return Err("it waits for an event from outside".to_owned()),
             },
             Step::WaitStream { stream, source } => {
-                Action::WaitStream { stream: key(stream), source: key(source) }
+                Action::WaitStream { stream: self.stream(stream), source: self.stream(source) }
             }
             Step::Barrier { global } => Action::Barrier { global },
             Step::Touch { tensors, stream } => {
-                Action::Touch { tensors: self.values(tensors)?, stream: key(stream) }
+                Action::Touch { tensors: self.values(tensors)?, stream: self.stream(stream) }
             }
         })
     }
@@ -387,15 +450,12 @@ impl Session {
     }
 
     /// Refuses tensors that stand for values which ended before the guard.
-    pub(super) fn check_stand_ins(&self, tensors: &[&Tensor], origin: &Origin) -> Result<()> {
+    fn check_stand_ins(&self, tensors: &[&Tensor], origin: &Origin) -> Result<()> {
         let own = |tensor: &Tensor| global::part(tensor).unwrap_or(tensor).tensor_ref();
-        if !tensors.iter().any(|tensor| self.stand_ins.contains(&own(tensor))) {
-            return Ok(());
+        match tensors.iter().any(|tensor| self.stand_ins.contains(&own(tensor))) {
+            true => Err(kept_stand_in(origin)),
+            false => Ok(()),
         }
-        let message = "the function keeps a tensor that it dropped when it was captured; what it \
-                       does may depend on nothing but its inputs and what it reads"
-            .to_owned();
-        Err(Error::Invalid { what: "traced function", message }.at(origin))
     }
 
     /// Compares a step with the next note of the prefix. Returns the note's results if there is
@@ -409,21 +469,15 @@ impl Session {
         };
         let note = prefix.note(self.repeated).cloned();
         let now = self.action(step);
-        let differs = |expected: &str, now: &str| {
-            let message = format!(
-                "with equal inputs and reads it made {expected}, and now {now}; what a traced \
-                 function does may depend on nothing else"
-            );
-            Error::Invalid { what: "traced function", message }.at(origin)
-        };
-        let Some(note) = note else { return Err(differs("nothing more", "another call")) };
-        match now {
-            Ok(action) if action == note.action => {}
-            Ok(action) => return Err(differs(&note.action.to_string(), &action.to_string())),
-            Err(reason) => return Err(differs(&note.action.to_string(), &reason)),
+        if let (Ok(action), Some(note)) = (&now, &note)
+            && *action == note.action
+        {
+            self.repeated += 1;
+            return Ok(Some(note.results.clone()));
         }
-        self.repeated += 1;
-        Ok(Some(note.results))
+        let now = now.map_or_else(|reason| reason, |action| action.to_string());
+        let before = note.map_or_else(|| "nothing more".to_owned(), |note| note.action.to_string());
+        Err(changed(&before, &now, origin))
     }
 
     /// Returns the tensors of a note's results.
@@ -438,18 +492,25 @@ impl Session {
             if let Value::Made(k) = value {
                 self.made = self.made.max(k + 1);
             }
-            let known = self.prefix.as_ref().and_then(|p| p.tensors.get(&value)).cloned();
+            let stream = match step {
+                Step::Call { stream, .. }
+                | Step::Empty { stream, .. }
+                | Step::Upload { stream, .. } => (*stream).clone(),
+                Step::View { of, .. } => of.made_on().clone(),
+                _ => self.machine.current_stream()?,
+            };
+            let known = self.prefix.as_mut().and_then(|prefix| prefix.tensors.get_mut(&value));
             let tensor = match known {
-                Some(tensor) => tensor,
+                Some(tensor) => {
+                    if let Value::Input(k) = value {
+                        self.handles[k as usize] += 1;
+                    }
+                    // The launch has made it on another stream.
+                    tensor.set_made_on(stream);
+                    tensor.clone()
+                }
                 // It ended before the guard, so nothing but the function's next calls name it.
                 None => {
-                    let stream = match step {
-                        Step::Call { stream, .. }
-                        | Step::Empty { stream, .. }
-                        | Step::Upload { stream, .. } => (*stream).clone(),
-                        Step::View { of, .. } => of.made_on().clone(),
-                        _ => self.machine.current_stream()?,
-                    };
                     let bytes = spec.span_bytes() as u64;
                     let made = self.machine.empty_at(&stream, spec, bytes, origin.clone())?;
                     if let Some(prefix) = &mut self.prefix {
@@ -465,27 +526,25 @@ impl Session {
         Ok(tensors)
     }
 
-    /// Ends the prefix once it was repeated. Returns what it held.
+    /// Ends the prefix. Returns what it held.
     fn end_prefix(&mut self) -> Option<Prefix> {
-        let is_over = self.prefix.as_ref().is_some_and(|p| p.note(self.repeated).is_none());
-        let prefix = if is_over { self.prefix.take() } else { None }?;
+        let mut prefix = self.prefix.take()?;
         self.draws.end_repetition();
         let notes = prefix.notes.iter().flat_map(|notes| notes.iter());
         let made = notes.flat_map(|note| note.results.iter().map(|r| (r.value, &note.origin)));
         let made: HashMap<Value, &Origin> = made.collect();
         for (value, tensor) in &prefix.tensors {
-            match value {
-                _ if prefix.ended.contains(value) => {
-                    self.stand_ins.insert(tensor.tensor_ref());
-                }
-                Value::Made(_) => {
-                    let (tensor, spec) = (tensor.tensor_ref(), tensor.spec().clone());
-                    let origin = made.get(value).copied().cloned().unwrap_or_default();
-                    self.alive.insert(*value, Alive { tensor, spec, origin });
-                }
-                Value::Input(_) | Value::Outside(_) | Value::Gradient(_) => {}
+            if prefix.ended.contains(value) {
+                self.stand_ins.insert(tensor.tensor_ref());
+            }
+            if matches!(value, Value::Made(_)) {
+                let (tensor, spec) = (tensor.tensor_ref(), tensor.spec().clone());
+                let origin = made.get(value).copied().cloned().unwrap_or_default();
+                self.alive.insert(*value, Alive { tensor, spec, origin });
             }
         }
+        // Here, since the drops of the function's own handles are counted.
+        prefix.tensors.retain(|value, _| !matches!(value, Value::Input(_)));
         Some(prefix)
     }
 
@@ -519,6 +578,43 @@ impl Session {
     }
 }
 
+/// Returns the error of a function that makes another call than it did.
+fn changed(before: &str, now: &str, origin: &Origin) -> Error {
+    let message = format!(
+        "with equal inputs and reads it made {before}, and now {now}; a traced function may depend \
+         on its inputs, its arguments, and what it reads from tensors, and on no other value of \
+         the host"
+    );
+    Error::Invalid { what: "traced function", message }.at(origin)
+}
+
+fn kept_stand_in(origin: &Origin) -> Error {
+    let message = "the function keeps a tensor that it dropped when it was captured; what it does \
+                   may depend on nothing but its inputs and what it reads"
+        .to_owned();
+    Error::Invalid { what: "traced function", message }.at(origin)
+}
+
+/// Notes that the thread makes a handle of a tensor, or drops one.
+#[inline]
+pub(crate) fn count_handle(tensor: &Tensor, change: isize) {
+    if SESSIONS.load(Ordering::Relaxed) != 0 {
+        counted(tensor, change);
+    }
+}
+
+#[cold]
+fn counted(tensor: &Tensor, change: isize) {
+    // The handles that a session makes are not the function's.
+    let _ = SESSION.try_with(|session| {
+        let mut session = session.try_borrow_mut().ok()?;
+        let session = session.as_mut()?;
+        let input = session.inputs.iter().position(|input| input.is_same(tensor))?;
+        session.handles[input] += change;
+        Some(())
+    });
+}
+
 /// Uses the session, of whatever machine.
 pub(super) fn with_any<T>(work: impl FnOnce(&mut Session) -> Option<T>) -> Option<T> {
     SESSION.with(|session| {
@@ -526,6 +622,22 @@ pub(super) fn with_any<T>(work: impl FnOnce(&mut Session) -> Option<T>) -> Optio
         let _inner = request::suspend(&[Rank::Trace]);
         work(session.as_mut()?)
     })
+}
+
+/// Ends the repetition of this thread's function, which has returned.
+///
+/// # Errors
+/// It makes fewer calls than it did.
+pub(super) fn end_repetition(origin: &Origin) -> Result<()> {
+    let ended = with_any(|session| {
+        let missing = session.prefix.as_ref().and_then(|prefix| prefix.note(session.repeated));
+        Some(match missing {
+            Some(note) => Err(changed(&note.action.to_string(), "nothing more", origin)),
+            None => Ok(session.end_prefix()),
+        })
+    });
+    // Dropped outside of the session, which notes the ends of tensors.
+    ended.unwrap_or(Ok(None)).map(drop)
 }
 
 /// Uses the session, if it is one of this machine.
@@ -594,8 +706,10 @@ pub(super) fn replayed_read(tensor: &Tensor, origin: &Origin) -> Result<Option<V
         if session.repeat(&Step::Read { tensor }, origin)?.is_none() {
             return Ok((None, None));
         }
-        let read = session.prefix.as_mut().and_then(|prefix| prefix.reads.pop_front());
-        Ok((read, session.end_prefix()))
+        let Some(prefix) = &mut session.prefix else { return Ok((None, None)) };
+        let read = prefix.reads.pop_front();
+        let is_over = !prefix.is_whole && prefix.note(session.repeated).is_none();
+        Ok((read, if is_over { session.end_prefix() } else { None }))
     });
     // What the prefix held is dropped outside the session.
     let (read, _held) = repeated.unwrap_or(Ok((None, None)))?;

@@ -25,7 +25,7 @@ use super::comparison::{Comparison, Difference, Sample, conditions, slopes};
 use super::key::Key;
 use super::note::Place;
 use super::numbers::{CompiledList, Numbers};
-use super::replay::{Node, capture};
+use super::replay::Node;
 use super::segment::Segment;
 
 /// The number of runs that confirm a template.
@@ -52,8 +52,7 @@ impl ListTemplate {
     /// Returns the templates of the segments of runs.
     fn of_runs(first: &Sample, later: &[Sample]) -> Vec<Option<ListTemplate>> {
         let lists: Vec<_> = later.iter().map(|run| (run.size, run.executables())).collect();
-        let next = |node: &Arc<Node>| node.branches().into_iter().next();
-        let nodes = std::iter::successors(Some(first.node.clone()), next);
+        let nodes = std::iter::successors(Some(&first.node), |node| node.next()).cloned();
         let template = |(number, (node, own)): (usize, (Arc<Node>, Option<CompiledList>))| {
             let own = own?;
             let mut slopes = None;
@@ -160,7 +159,7 @@ impl Template {
             return Ok(None);
         }
         let known = self.lists.iter().map(|list| list.as_ref()?.segment(distance)).collect();
-        capture(machine, &run, known, &own).map(Some)
+        Node::of(machine, &run, known, &own).map(Some)
     }
 }
 

@@ -20,16 +20,15 @@ use crate::handle::request::{self, Rank};
 
 use super::arguments::Arguments;
 use super::comparison::Sample;
+use super::gradients::Left;
 use super::key::Key;
 use super::limits::CaptureLimits;
 use super::note::Place;
-use super::replay::{Done, Node, Outcome, capture};
+use super::replay::{Node, Outcome, Resume, Then};
 use super::report::TracedReport;
-use super::resumption::Resume;
 use super::run::Run;
-use super::session::{Refusal, Session};
+use super::session::{Refusal, Session, end_repetition};
 use super::symbolic::Templates;
-use super::verification::Verified;
 
 type Function = dyn Fn(&[Tensor], &Attrs) -> Result<Vec<Tensor>> + Send + Sync;
 
@@ -60,10 +59,12 @@ pub struct Traced {
 /// What is known of a key.
 struct Entry {
     key: Key,
-    /// None if the function cannot be captured for the key.
-    node: Option<Arc<Node>>,
+    /// Its capture, or why the function cannot be captured.
+    node: Result<Arc<Node>>,
     /// Whether the next call may be captured.
     may_pass: bool,
+    /// How many replays have left the capture since the last one that has not.
+    left: u32,
 }
 
 #[derive(Default)]
@@ -73,17 +74,20 @@ struct State {
     entries: Vec<Entry>,
     templates: Templates,
     report: TracedReport,
-    /// How much more often calls were captured or resumed than replayed, of late.
-    storm: u32,
+    /// How much the last calls have lost by captures and replays.
+    loss: u32,
     /// The replays since the last one that was verified.
     unverified: u64,
 }
 
-/// What a capture or a resumption adds to the measure of a storm; a replay takes 1 away.
-const STORM_OF_A_RUN: u32 = 4;
+/// The loss by a capture or a resumption. A replay that pays takes 1 away.
+const LOSS_OF_A_RUN: i32 = 4;
 
-/// The measure at which replays are switched off: that of 32 such calls without a replay.
-const STORM: u32 = 128;
+/// The loss at which a function is given up: that of 32 such calls without a replay.
+const MAX_LOSS: u32 = 128;
+
+/// How often in a row replays may leave a capture, before the function is captured anew.
+const MAX_LEFT: u32 = 2;
 
 impl Machine {
     /// Returns a function whose calls are captured and replayed.
@@ -101,11 +105,12 @@ impl Machine {
     /// [`Traced::verify_replays`] finds such values.
     ///
     /// Gradients of leaves, and the states and rates of [`optimisers`](crate::optimisers), are
-    /// state that a replay reads and sets as the calls would. Where `function` keeps another tensor
-    /// that it made, or notes its calls on a tape outside of it, it runs without a capture.
+    /// state that a replay reads and sets as the calls would. Where `function` keeps a handle of
+    /// another tensor that it made or was given, also of a result, or notes its calls on a tape
+    /// outside of it, it runs without a capture.
     ///
-    /// Where far more calls run `function` than are replayed, replays are switched off, and
-    /// [`Traced::report`] has the reason.
+    /// Where far more calls run `function` than are replayed, or replays cost more than its few
+    /// calls, captures are given up, and [`Traced::report`] has the reason.
     ///
     /// ```
     /// use millstream_types::{DType, DeviceId, TensorSpec};
@@ -173,7 +178,8 @@ impl Traced {
         self
     }
 
-    /// Makes a call that cannot be captured an error, with its reason and its place.
+    /// Makes each call that cannot be captured an error, with its reason and its place. A strict
+    /// function is never given up for its cost.
     ///
     /// ```
     /// # use millstream_vm::*;
@@ -193,12 +199,11 @@ impl Traced {
         self
     }
 
-    /// Verifies replays: at each `every`-th one the function runs, too, and what both have computed
-    /// is compared. The first difference is an error that names the call with its place, what the
-    /// function gives and what the replay has given. That finds what captures cannot see: values of
-    /// the host, such as a number in a variable, from which the function makes its calls. Tensors
-    /// change once, as without the check. A check costs more than the call, so it is for tests and
-    /// for debugging.
+    /// Verifies replays: at each `every`-th one the function runs, too. Its calls are compared with
+    /// the captured ones, and return the tensors of the replay, so nothing is computed twice. The
+    /// first difference is an error that names both calls, with the place. That finds what captures
+    /// cannot see: values of the host, such as a number in a variable, from which the function
+    /// makes its calls, and tensors that it keeps.
     ///
     /// ```
     /// # use millstream_vm::*;
@@ -258,7 +263,7 @@ impl Traced {
     /// ```
     #[track_caller]
     pub fn call<'a>(&'a self, inputs: &[&'a Tensor]) -> TracedCall<'a> {
-        let (inputs, origin) = (inputs.iter().copied().collect(), origin::caller());
+        let (inputs, origin) = (SmallVec::from_slice(inputs), origin::caller());
         let (attrs, scalars, dims) = (Attrs::new(), BTreeMap::new(), SmallVec::new());
         TracedCall { traced: self, inputs, attrs, scalars, dims, origin }
     }
@@ -277,7 +282,7 @@ impl Traced {
     pub fn report(&self) -> TracedReport {
         let state = self.lock();
         let mut report = state.report.clone();
-        report.entries = state.entries.iter().filter(|e| e.node.is_some()).count();
+        report.entries = state.entries.iter().filter(|e| e.node.is_ok()).count();
         report.bytes = state.bytes();
         report
     }
@@ -296,7 +301,7 @@ impl Traced {
     /// ```
     pub fn clear(&self) {
         let mut state = self.lock();
-        state.storm = 0;
+        state.loss = 0;
         state.report.switched_off = None;
         let ended = (std::mem::take(&mut state.entries), std::mem::take(&mut state.templates));
         drop(state);
@@ -322,7 +327,7 @@ impl Traced {
         if request::is_on(Rank::Gradient) {
             return self.run_on_a_tape(plainly, origin);
         }
-        if self.is_switched_off() {
+        if self.is_given_up() {
             return plainly();
         }
         // A rank outside of a mesh has nothing to replay.
@@ -334,12 +339,16 @@ impl Traced {
         let lie = inputs.iter().map(|tensor| Place::of(&self.machine, tensor));
         let lie = lie.collect::<Result<Vec<_>>>().map_err(at)?;
         let stream = self.machine.current_stream().map_err(at)?;
-        let key = Key::new(&lie, &arguments.attrs, &stream.key);
+        let key = Key::new(&lie, &arguments.attrs, &stream);
         let found = self.lock().find(&key);
         let captures = match found {
             Found::Captures(captures) => captures,
-            Found::Never => {
-                self.lock().report.plain += 1;
+            Found::Never(error) if self.is_strict => return Err(error),
+            Found::Never(_) => {
+                let mut state = self.lock();
+                state.report.plain += 1;
+                state.count_loss(1, "it cannot be captured");
+                drop(state);
                 return plainly();
             }
             Found::Nothing => SmallVec::new(),
@@ -350,23 +359,14 @@ impl Traced {
         let Some((entry, node)) = known else {
             return self.capture(key, inputs, &lie, arguments, origin);
         };
-        let outcome = match self.is_verified_now() {
-            false => node.replay(inputs, &arguments.values(), entry, origin)?,
-            true => match self.verify(&node, entry, (inputs, &lie, arguments), origin)? {
-                Verified::Equal(results) => {
-                    self.lock().report.verified += 1;
-                    return Ok(results);
-                }
-                Verified::Left(outcome) => outcome,
-            },
-        };
+        let is_verified = self.is_verified_now();
+        let outcome = node.replay(inputs, &arguments.values(), entry, is_verified, origin)?;
         match outcome {
-            Outcome::Done(Done { results, .. }) => {
-                let mut state = self.lock();
-                state.report.replays += 1;
-                state.storm = state.storm.saturating_sub(1);
+            Outcome::Done(results) => {
+                self.lock().count_replay(&node, self.is_strict);
                 Ok(results)
             }
+            Outcome::Refused(error) if self.is_strict => Err(error),
             Outcome::Refused(error) => {
                 let mut state = self.lock();
                 state.report.plain += 1;
@@ -374,16 +374,8 @@ impl Traced {
                 drop(state);
                 plainly()
             }
-            Outcome::Resume(resume) => self.resume(*resume, inputs, &lie, arguments, origin),
+            Outcome::Resume(resume) => self.resume(&node, *resume, inputs, &lie, arguments, origin),
         }
-    }
-
-    /// Runs the function.
-    ///
-    /// # Errors
-    /// That of the function.
-    pub(super) fn call_function(&self, inputs: &[Tensor], attrs: &Attrs) -> Result<Vec<Tensor>> {
-        (self.function)(inputs, attrs)
     }
 
     /// Makes a capture for a symbolic size by the runs with others, if they have a template.
@@ -402,9 +394,8 @@ impl Traced {
             let (node, ended) = match made {
                 Ok(Some(node)) => {
                     state.report.derived += 1;
-                    let (key, made) = (key.clone(), node.clone());
-                    let entry = Entry { key, node: Some(made), may_pass: false };
-                    (Some(node), state.insert(entry))
+                    let ended = state.insert(key.clone(), Ok(node.clone()), false);
+                    (Some(node), ended)
                 }
                 Ok(None) => (None, Vec::new()),
                 Err(error) => {
@@ -419,8 +410,8 @@ impl Traced {
         })
     }
 
-    /// Returns whether capturing is switched off, and counts the call if it is.
-    fn is_switched_off(&self) -> bool {
+    /// Returns whether captures are given up, and counts the call if they are.
+    fn is_given_up(&self) -> bool {
         let mut state = self.lock();
         let is_off = state.report.switched_off.is_some();
         state.report.plain += u64::from(is_off);
@@ -482,7 +473,7 @@ impl Traced {
         let node = match session {
             Some(mut session) => session.results(&results).map(|names| {
                 let run = Run::of(&mut session, lie, names);
-                let make = || capture(&self.machine, &run, Vec::new(), lie);
+                let make = || Node::of(&self.machine, &run, Vec::new(), lie);
                 let made = with_origin(origin, make).map_err(|error| (error.at(origin), false))?;
                 Ok((made, run))
             }),
@@ -492,20 +483,22 @@ impl Traced {
             let may_pass = refusal.may_pass;
             Err((refusal.error().at(origin), may_pass))
         });
-        let (node, run, error, may_pass) = match node {
-            Ok((node, run)) => (Some(node), Some(run), None, false),
-            Err((error, may_pass)) => (None, None, Some(error), may_pass),
+        let (node, run, may_pass) = match node {
+            Ok((node, run)) => (Ok(node), Some(run), false),
+            Err((error, may_pass)) => (Err(error), None, may_pass),
         };
+        let error = node.as_ref().err().cloned();
         let sample = run.and_then(|run| {
             let (size, key) = arguments.size(inputs, &key)?;
-            Some((key, Sample { size, inputs: lie.to_vec(), run, node: node.clone()? }))
+            let node = node.as_ref().ok()?.clone();
+            Some((key, Sample { size, inputs: lie.to_vec(), run, node }))
         });
         let ended = {
             let mut state = self.lock();
             match &error {
                 None => {
                     state.report.captures += 1;
-                    state.note_run();
+                    state.count_run(self.is_strict);
                 }
                 Some(error) => {
                     state.report.plain += 1;
@@ -517,7 +510,7 @@ impl Traced {
                 let reason = state.templates.add(key, sample, most);
                 reason.into_iter().for_each(|reason| state.report.count(reason));
             }
-            state.insert(Entry { key, node, may_pass })
+            state.insert(key, node, may_pass)
         };
         drop(ended);
         match error {
@@ -526,48 +519,50 @@ impl Traced {
         }
     }
 
-    /// Runs the function from a guard on.
+    /// Runs the function beside a replay that has left its capture, or is verified.
     fn resume(
         &self,
-        resume: Resume,
+        node: &Arc<Node>,
+        Resume { prefix, outside, end }: Resume,
         inputs: &[Tensor],
         lie: &[Place],
         arguments: &Arguments,
         origin: &Origin,
     ) -> Result<Vec<Tensor>> {
-        let (prefix, outside, addition) = resume.parts();
         let session = Session::new(&self.machine, inputs, lie, arguments, outside, Some(prefix));
         let session = session.map_err(|e| e.at(origin))?;
-        let (results, session) = session.run(|| (self.function)(inputs, &arguments.attrs));
+        let (results, session) = session.run(|| {
+            let results = (self.function)(inputs, &arguments.attrs)?;
+            end_repetition(origin).map(|()| results)
+        });
         let mut session = session.ok_or_else(|| Refusal::nested(origin).error())?;
         let results = results?;
-        let returned: Vec<&Tensor> = results.iter().collect();
-        session.check_stand_ins(&returned, origin)?;
-        if session.is_short() {
-            let message = "with equal inputs it made a read that it no longer makes; what a \
-                           traced function does may depend on nothing else"
+        session.check_alive(origin)?;
+        let refused = |refusal: Refusal| refusal.error().at(origin);
+        let Some(end) = end else {
+            let names = session.results(&results).map_err(refused);
+            let mut state = self.lock();
+            state.report.resumptions += 1;
+            state.count_run(self.is_strict);
+            // The rest could not be captured either.
+            let ended = if names.is_ok() { state.count_left(node) } else { None };
+            drop(state);
+            drop(ended);
+            return if self.is_strict { names.map(|_| results) } else { Ok(results) };
+        };
+        let (values, left) = session.results(&results).map_err(refused)?;
+        let owned = |left: &[Left]| -> Vec<_> {
+            left.iter().map(|left| (left.owner.clone(), left.returned.clone())).collect()
+        };
+        let is_equal = matches!(&end.then, Then::Return(returned, known)
+            if *returned == values && owned(known) == owned(&left));
+        if !is_equal {
+            let message = "with equal inputs and reads it returned other tensors, or set other \
+                           gradients, than it does now"
                 .to_owned();
             return Err(Error::Invalid { what: "traced function", message }.at(origin));
         }
-        let names = session.results(&results);
-        let add = || addition.add(&self.machine, &mut session, names);
-        let added = with_origin(origin, add).map_err(|e| e.at(origin));
-        let mut state = self.lock();
-        state.report.resumptions += 1;
-        state.note_run();
-        let ended = match added {
-            Ok(true) => state.shrink(),
-            Ok(false) => Vec::new(),
-            Err(error) => {
-                state.report.count(format!("not captured: {error}"));
-                if self.is_strict {
-                    return Err(error);
-                }
-                Vec::new()
-            }
-        };
-        drop(state);
-        drop(ended);
+        self.lock().report.verified += 1;
         Ok(results)
     }
 }
@@ -575,7 +570,7 @@ impl Traced {
 enum Found {
     /// Captures for the key, which differ in the gradients that they find.
     Captures(SmallVec<[Arc<Node>; 1]>),
-    Never,
+    Never(Error),
     Nothing,
 }
 
@@ -587,10 +582,11 @@ impl State {
         };
         self.entries[at..].rotate_left(1);
         let of_key = || self.entries.iter().rev().filter(|entry| entry.key == *key);
-        if of_key().any(|entry| entry.node.is_none() && !entry.may_pass) {
-            return Found::Never;
+        let refused = of_key().filter(|entry| !entry.may_pass).find_map(|e| e.node.as_ref().err());
+        match refused {
+            Some(error) => Found::Never(error.clone()),
+            None => Found::Captures(of_key().filter_map(|entry| entry.node.clone().ok()).collect()),
         }
-        Found::Captures(of_key().filter_map(|entry| entry.node.clone()).collect())
     }
 
     /// Counts how a key differs from that of the last call, if there was one.
@@ -602,12 +598,12 @@ impl State {
     }
 
     /// Adds an entry. Returns the entries that are given up for it.
-    fn insert(&mut self, entry: Entry) -> Vec<Entry> {
-        let refused = |known: &Entry| known.key == entry.key && known.node.is_none();
+    fn insert(&mut self, key: Key, node: Result<Arc<Node>>, may_pass: bool) -> Vec<Entry> {
+        let refused = |known: &Entry| known.key == key && known.node.is_err();
         let was_refused = self.entries.iter().any(refused);
         self.entries.retain(|known| !refused(known));
-        let may_pass = entry.may_pass && !was_refused;
-        self.entries.push(Entry { may_pass, ..entry });
+        let may_pass = may_pass && !was_refused;
+        self.entries.push(Entry { key, node, may_pass, left: 0 });
         self.shrink()
     }
 
@@ -618,29 +614,67 @@ impl State {
             || (self.entries.len() > 1 && self.bytes() > self.limits.bytes)
         {
             let entry = self.entries.remove(0);
-            self.report.evictions += u64::from(entry.node.is_some());
+            self.report.evictions += u64::from(entry.node.is_ok());
             ended.push(entry);
         }
         ended
     }
 
     fn bytes(&self) -> u64 {
-        self.entries.iter().filter_map(|e| e.node.as_ref()).map(|node| node.size().0).sum()
+        self.entries.iter().filter_map(|e| e.node.as_ref().ok()).map(|node| node.bytes()).sum()
     }
 
-    /// Counts a call that was captured or resumed. Switches replays off if far more are than are
-    /// replayed.
-    fn note_run(&mut self) {
-        self.storm += STORM_OF_A_RUN;
-        if self.storm >= STORM {
+    /// Counts a call that was captured or resumed.
+    fn count_run(&mut self, is_strict: bool) {
+        if !is_strict {
+            let why = "of the last calls far more were captured or resumed than replayed";
+            self.count_loss(LOSS_OF_A_RUN, why);
+        }
+    }
+
+    /// Counts a replay.
+    fn count_replay(&mut self, node: &Arc<Node>, is_strict: bool) {
+        self.report.replays += 1;
+        if let Some(entry) = self.entry(node) {
+            entry.left = 0;
+        }
+        if !node.is_loss() {
+            self.loss = self.loss.saturating_sub(1);
+        } else if !is_strict {
+            self.count_loss(1, "replays cost more than the few calls that they stand for");
+        }
+    }
+
+    /// Counts a replay that has left its capture. Returns the entry if it is given up for that.
+    fn count_left(&mut self, node: &Arc<Node>) -> Option<Entry> {
+        let entry = self.entry(node)?;
+        entry.left += 1;
+        if entry.left < MAX_LEFT {
+            return None;
+        }
+        let at = self.entries.iter().position(|entry| entry.is_of(node))?;
+        Some(self.entries.remove(at))
+    }
+
+    fn entry(&mut self, node: &Arc<Node>) -> Option<&mut Entry> {
+        self.entries.iter_mut().rev().find(|entry| entry.is_of(node))
+    }
+
+    /// Adds to the loss. Gives captures up if it is too large.
+    fn count_loss(&mut self, loss: i32, why: &str) {
+        self.loss = self.loss.saturating_add_signed(loss);
+        if self.loss >= MAX_LOSS {
             let often = self.report.reasons.iter().max_by_key(|(_, count)| **count);
             let often = often.map_or(String::new(), |(reason, _)| format!("; mostly {reason}"));
-            let message = format!(
-                "of the last calls far more were captured or resumed than replayed{often}. `clear` \
-                 switches it on again"
-            );
+            let message = format!("{why}{often}. `clear` switches it on again");
             self.report.switched_off = Some(message);
         }
+    }
+}
+
+impl Entry {
+    fn is_of(&self, node: &Arc<Node>) -> bool {
+        self.node.as_ref().is_ok_and(|own| Arc::ptr_eq(own, node))
     }
 }
 
@@ -744,7 +778,8 @@ impl<'a> TracedCall<'a> {
     /// That of the function, or of a launch; the function does something else than before; or the
     /// function is strict, and cannot be captured.
     pub fn run(self) -> Result<Vec<Tensor>> {
-        let inputs: Vec<Tensor> = self.inputs.iter().map(|tensor| (*tensor).clone()).collect();
+        let inputs = self.inputs.iter().map(|tensor| (*tensor).clone());
+        let inputs: SmallVec<[Tensor; 4]> = inputs.collect();
         for &(input, dim) in &self.dims {
             let rank = inputs.get(input).map(|tensor| tensor.spec().layout.rank());
             if rank.is_none_or(|rank| dim >= rank) {

@@ -80,18 +80,6 @@ impl Executable {
         self.0.program.formal(FormalKind::Input, name)
     }
 
-    /// Returns whether launches write a formal.
-    pub(crate) fn writes(&self, formal: usize) -> bool {
-        let formal = self.0.program.formals.get(formal);
-        formal.and_then(|formal| formal.access).is_some_and(Access::writes)
-    }
-
-    /// Returns whether launches write a tensor that was bound.
-    pub(crate) fn writes_bound(&self, tensor: &Tensor) -> bool {
-        let is_bound = |bound: &Option<Tensor>| bound.as_ref().is_some_and(|b| b.is_same(tensor));
-        self.0.bound.iter().position(is_bound).is_some_and(|formal| self.writes(formal))
-    }
-
     /// Gives up the gradients that later launches would write again.
     pub(crate) fn end_kept(&self) {
         let ended: SmallVec<[Tensor; 4]> = {

@@ -2,6 +2,8 @@
 //!
 //! The calls of the function are noted, divided among the ranks together, and recorded on this
 //! rank's parts ([`survey`]). All ranks plan alike, so their lists meet in their collectives.
+//!
+//! Long because its items have examples.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_types::{Error, Mesh, Origin, Result, Sbp, Sharding, TensorSpec};
 
 use crate::handle::global::survey::{self, Noted};
-use crate::handle::global::{self, Class};
+use crate::handle::global::{self, Class, agreement};
 use crate::handle::machine::Machine;
 use crate::handle::{Stream, Tensor};
 
@@ -22,6 +24,7 @@ impl Machine {
     /// Begins to compile a function of global tensors for the ranks of a mesh, which all do so.
     /// What the shardings of its inputs and outputs leave open, and the division of each call,
     /// follow from the whole program: the ranks exchange little, and no work is done twice.
+    /// Compilation waits for all ranks of the mesh, which compare their functions.
     ///
     /// The function runs twice, on tensors without elements. Global tensors that it takes from
     /// elsewhere are bound, and stay as they are held. A tensor that it redistributes is held so.
@@ -121,7 +124,8 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> ShardBuilder<F> {
     /// # Errors
     /// That of the function, or as [`Recorder::function`](super::Recorder::function); the program
     /// lacks a rank of the mesh; an input or output cannot be held as declared; the function
-    /// returns a tensor that is not held by the mesh, or makes other calls when it runs again.
+    /// returns a tensor that is not held by the mesh, or makes other calls when it runs again; or
+    /// two ranks of the mesh compile different functions.
     pub fn compile(self) -> Result<Sharded> {
         self.compile_with(Recorded::compile)
     }
@@ -153,8 +157,36 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> ShardBuilder<F> {
 
     fn compiled(self, compile: impl FnOnce(Recorded) -> Result<Executable>) -> Result<Sharded> {
         global::check_mesh(&self.machine, &self.mesh)?;
+        let (machine, mesh) = (self.machine.clone(), self.mesh.clone());
+        let mut lines: Vec<String> = self.declarations().collect();
+        let made = self.made_of(&mut lines, compile);
+        // A rank that fails says so, since the others wait for it.
+        lines.extend(
+            made.as_ref().err().map(|error| format!("the error: {}", error.without_place())),
+        );
+        let agreed = agreement::check(&machine, &mesh, &lines);
+        made.and_then(|made| agreed.map(|()| made))
+    }
+
+    /// Describes the inputs and outputs as declared.
+    fn declarations(&self) -> impl Iterator<Item = String> {
+        let inputs = self.inputs.iter().enumerate().map(|(k, (spec, entries))| {
+            format!("the input {k} {} held as {entries:?}", spec.brief())
+        });
+        let outputs = self.outputs.iter().enumerate();
+        inputs.chain(outputs.map(|(k, entries)| format!("the output {k} held as {entries:?}")))
+    }
+
+    /// Compiles the function. Adds its calls to the description that the ranks compare.
+    fn made_of(
+        self,
+        lines: &mut Vec<String>,
+        compile: impl FnOnce(Recorded) -> Result<Executable>,
+    ) -> Result<Sharded> {
         let stream = self.machine.current_stream()?;
         let (results, noted) = self.note(&stream)?;
+        lines.extend(noted.lines(self.inputs.len()));
+        lines.push(format!("the results {results:?}"));
         let shardings = self.shardings(&noted, &results)?;
         let Divided { inputs, outputs, list, layouts } =
             self.divided(&noted, shardings, results.len(), &stream)?;

@@ -14,6 +14,7 @@ use millstream_types::{
     DeviceId, Error, Origin, Result, StreamId, StreamKey, TensorId, TensorSpec,
 };
 
+use crate::capture::count_handle;
 use crate::handle::machine::Machine;
 use crate::lowering;
 
@@ -81,8 +82,22 @@ pub(crate) type WeakTensor = Weak<dyn Send + Sync>;
 /// A method of an op returns an error if the op refuses its operands or arguments, if an operand
 /// was released or is held, or if the memory is used up. A kernel that fails later is the error of
 /// a read of its results.
-#[derive(Clone)]
 pub struct Tensor(Arc<TensorInner>);
+
+impl Clone for Tensor {
+    #[inline]
+    fn clone(&self) -> Tensor {
+        count_handle(self, 1);
+        Tensor(self.0.clone())
+    }
+}
+
+impl Drop for Tensor {
+    #[inline]
+    fn drop(&mut self) {
+        count_handle(self, -1);
+    }
+}
 
 impl Tensor {
     pub(crate) fn new(made: MadeTensor, made_on: Stream, origin: Origin) -> Tensor {
@@ -189,6 +204,18 @@ impl Tensor {
     pub(crate) fn holders(&self) -> Option<usize> {
         let is_known = Arc::weak_count(&self.0) > 0 || self.0.leaf.get().is_some();
         (!is_known).then(|| Arc::strong_count(&self.0))
+    }
+
+    /// Sets the stream of later calls, if nobody else has the tensor.
+    pub(crate) fn set_made_on(&mut self, stream: Stream) {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.made_on = stream;
+        }
+    }
+
+    /// Returns how many handles there are of the tensor.
+    pub(crate) fn handles(&self) -> usize {
+        Arc::strong_count(&self.0)
     }
 
     pub(crate) fn weak(&self) -> WeakTensor {

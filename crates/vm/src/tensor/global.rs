@@ -4,15 +4,13 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use millstream_runtime::scope::origin;
-use millstream_types::{
-    DType, Element, Error, Mesh, Result, Sbp, Sharding, StreamKey, StreamType, TensorSpec,
-};
+use millstream_types::{DType, Element, Error, Mesh, Result, Sbp, Sharding, TensorSpec};
 
 use rustc_hash::FxHasher;
 
+use crate::handle::global::{self, agreement};
 use crate::handle::machine::Machine;
-use crate::handle::request;
-use crate::handle::{Tensor, global, stream_of};
+use crate::handle::{Tensor, stream_of};
 
 use super::Ints;
 
@@ -291,24 +289,9 @@ impl Tensor {
 
     /// Exchanges the descriptions of the parts among the ranks of a mesh, and waits for them.
     fn exchanged(&self, sharding: &Sharding) -> Result<Vec<Described>> {
-        let own = Described::of(self, sharding);
-        let (machine, ranks) = (self.machine(), sharding.mesh().ranks());
-        let words = own.words();
-        let _below = request::suspend(&[request::Rank::Record, request::Rank::Trace]);
-        let stream = machine.current_stream()?;
-        let given = Tensor::from_slice(&words, words.len(), &stream)?;
-        let out = Tensor::zeros(words.len() * ranks.len(), DType::I64, &stream)?;
-        let mut group: Vec<i64> = ranks.iter().map(|rank| i64::from(*rank)).collect();
-        group.sort_unstable();
-        let ring = StreamKey::new(stream.key().device.clone(), StreamType::CCL, 0);
-        let call = machine.call("allgather_", &[&out, &given]).attr("group", group.clone());
-        call.collective_on(&machine.stream(&ring)?)?;
-        let all = out.to_vec::<i64>()?;
-        let of_rank = |rank: &u32| {
-            let at = group.iter().position(|of| *of == i64::from(*rank)).unwrap_or(0);
-            Described::from_words(&all[at * words.len()..][..words.len()])
-        };
-        Ok(ranks.iter().map(of_rank).collect())
+        let own = Described::of(self, sharding).words();
+        let all = agreement::exchange(self.machine(), sharding.mesh(), &own)?;
+        Ok(all.iter().map(|words| Described::from_words(words)).collect())
     }
 }
 

@@ -15,12 +15,14 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `agreement` | the exchange of small values, and whether ranks compile one function |
 //! | `boxing` | the calls of a redistribution |
 //! | `call` | calls of ops |
 //! | `plan` | what a call does, and the plans of a thread |
 //! | `survey` | functions whose calls are planned together |
 //! | `views` | which tensors share memory, and which would on one rank |
 
+pub(crate) mod agreement;
 mod boxing;
 mod call;
 mod plan;

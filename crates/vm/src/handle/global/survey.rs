@@ -6,12 +6,14 @@
 //! than the first is refused, as the divisions are those of the first; only arguments may differ.
 
 use std::cell::{Cell, RefCell};
+use std::fmt::Write;
 use std::sync::Arc;
 
 use millstream_ops::boxing::{
     Call, Entries, Operand, Pinned, Plan, Program, Shardings, Source, Value,
 };
 use millstream_runtime::sync::thread_local;
+use millstream_types::text::print_attrs;
 use millstream_types::{Attrs, Error, Mesh, Origin, Result, Sharding};
 use rustc_hash::FxHashMap;
 
@@ -210,6 +212,29 @@ impl Noted {
             self.made.push(false);
         }
         number
+    }
+
+    /// Describes the calls of a function of so many inputs, equally on all ranks: without their
+    /// places. A tensor from elsewhere is named with the way in which it is held.
+    pub(crate) fn lines(&self, inputs: usize) -> impl Iterator<Item = String> + '_ {
+        let name = move |number: &usize| {
+            let tensor = &self.tensors[*number];
+            let held = tensor.global().filter(|_| *number >= inputs && !self.made[*number]);
+            let held = held.map_or_else(String::new, |held| format!(" as {}", held.sharding));
+            format!("{number}: {}{held}", tensor.spec().brief())
+        };
+        let calls = self.calls.iter().map(move |call| {
+            let operands: Vec<String> = call.operands.iter().map(name).collect();
+            let mut text = format!("`{}` of [{}]", call.op, operands.join(", "));
+            if !call.attrs.is_empty() {
+                text.push_str(" with ");
+                print_attrs(&call.attrs, ", ", &mut text);
+            }
+            let _ = write!(text, " to {:?}", call.results);
+            text
+        });
+        let requests = self.requests.iter();
+        calls.chain(requests.map(|(number, to)| format!("a redistribution of {number} to {to:?}")))
     }
 
     /// Chooses the divisions of the calls. The first tensors are the inputs.

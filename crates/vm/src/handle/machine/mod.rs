@@ -33,7 +33,6 @@ mod wait;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use crossbeam_queue::SegQueue;
 use dashmap::DashMap;
@@ -55,11 +54,10 @@ use millstream_runtime::emission::shared::MachineShared;
 use millstream_runtime::emission::stall::Submitters;
 use millstream_runtime::host::{HostTable, HostWorkers};
 use millstream_runtime::profile::recording::ActiveRecording;
-use millstream_runtime::scope::origin;
-use millstream_runtime::scope::reentrancy;
+use millstream_runtime::scope::{fork, origin, reentrancy};
 use millstream_runtime::sync::backoff::POLLS;
 use millstream_runtime::sync::points::PointTable;
-use millstream_runtime::sync::{self, AtomicBool, AtomicUsize, Mutex, OnceLock, Ordering};
+use millstream_runtime::sync::{self, AtomicBool, AtomicUsize, Mutex, OnceLock};
 use millstream_runtime::tables::functions::{FunctionPlaces, FunctionTable};
 use millstream_runtime::tables::loans::Loans;
 use millstream_runtime::tables::poison::{FailureLog, Poison};
@@ -81,8 +79,6 @@ pub use profile::{Profiling, RangeGuard};
 
 /// About ten microseconds of empty kernels, the time for which an idle worker checks its queue.
 const STEPS_AT_ONCE: u32 = 4096;
-
-static MACHINES: AtomicU64 = AtomicU64::new(1);
 
 /// A machine. Clones are the same machine.
 ///
@@ -111,8 +107,7 @@ impl Machine {
     /// # Errors
     /// Memory is to be checked, and the ops do not include `scrub`.
     pub fn new(config: MachineConfig) -> Result<Machine> {
-        // Relaxed: only uniqueness is wanted.
-        let machine = MACHINES.fetch_add(1, Ordering::Relaxed);
+        let machine = fork::number_machine();
         let mut policies = PolicyTable::standard(config.devices.clone());
         push::policies().into_iter().for_each(|policy| policies.register(policy));
         for policy in config.policies {
