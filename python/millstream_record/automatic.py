@@ -13,24 +13,52 @@ import contextlib
 import functools
 import gc
 import inspect
+import os
+import re
 import sys
 import weakref
 
 import torch
+from torch._ops import HigherOrderOperator
+from torch.utils._pytree import tree_leaves
 
 from . import recorder
-from .recorder import Elements, Log, RecordError, UNMARKED, storage_of
 from .devices import tensors_in
+from .naming import Names, globals_of, place
+from .recorder import Elements, Log, RecordError, UNMARKED, bytes_of, leaves_of, storage_of
+
+# Ops whose results have no elements yet.
+UNWRITTEN = re.compile(r"aten::(new_)?empty")
 
 
 class Found:
     """An input that was found at its first use."""
 
-    def __init__(self, tensor, call, argument, position):
-        self.tensor, self.elements = weakref.ref(tensor), Elements(tensor)
-        # The call, its argument, and the position among the tensors of the argument.
-        self.call, self.argument, self.position = call, argument, position
-        self.name = None
+    def __init__(self, tensor):
+        self.tensor, self.name, self.elements = weakref.ref(tensor), None, None
+        self.copied = bytes_of(storage_of(tensor))
+        # Where it is read: the call, its argument, the position among the argument's tensors, and
+        # the view that is read there. Several, if the first calls may have no node.
+        self.sites = []
+
+    def read(self, tensor, *site):
+        self.sites.append((*site, Elements(tensor, self.copied)))
+
+    def side(self, calls, node_of):
+        """Returns the operand of a label: that of the first call which has a node."""
+        for call, argument, position, elements in self.sites:
+            node = node_of.get(id(calls[call]))
+            if node is None:
+                continue
+            self.elements, inputs = elements, node["inputs"]
+            (_, value), = list(leaves_of({"values": inputs["values"][argument:argument + 1]}))[
+                position:position + 1]
+            types = re.findall(r"Tensor\([^)]*\)", inputs["types"][argument])
+            return {
+                "values": [value], "shapes": [list(elements.shape)],
+                "types": types[position:position + 1], "strides": [list(elements.strides)],
+            }
+        return None
 
 
 class FindingLog(Log):
@@ -39,15 +67,27 @@ class FindingLog(Log):
     def __init__(self, opaque=()):
         super().__init__(opaque)
         self.found, self.made, self.written = [], [], set()
+        # The results of the last call that made any, unless the order of frees is recorded.
+        self.last = []
+        # Inputs that only calls without a node may have read so far, by storage.
+        self.pending = {}
 
     def check(self, name, at, value):
-        if name in UNMARKED or isinstance(at, str):
-            return
         for position, tensor in enumerate(tensors_in(value)):
-            if tensor.numel() and not tensor.is_meta and storage_of(tensor)._cdata not in self.known:
-                # The call is appended to the log after its arguments were checked.
-                self.found.append(Found(tensor, len(self.calls), at, position))
+            if tensor.numel() == 0 or tensor.is_meta:
+                continue
+            storage = storage_of(tensor)._cdata
+            found = self.pending.get(storage)
+            if found is None and storage not in self.known:
+                found = Found(tensor)
+                self.found.append(found)
                 Log.know(self, tensor)
+            if found is not None:
+                # The call is appended to the log after its arguments were checked.
+                found.read(tensor, len(self.calls), at, position)
+                self.pending[storage] = found
+                if name not in UNMARKED:
+                    del self.pending[storage]
 
     def know(self, value):
         super().know(value)
@@ -55,6 +95,11 @@ class FindingLog(Log):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         results = super().__torch_dispatch__(func, types, args, kwargs)
+        if isinstance(func, HigherOrderOperator):
+            return results
+        made = [t for t in tensors_in(results) if t.numel() and not t.is_meta]
+        if made and self.streams is None and not UNWRITTEN.match(func._schema.name):
+            self.last = made
         given = {**dict(zip((p.name for p in func._schema.arguments), args)), **(kwargs or {})}
         for param in func._schema.arguments:
             if param.alias_info is not None and param.alias_info.is_write:
@@ -62,11 +107,6 @@ class FindingLog(Log):
                 self.written.update(storage_of(tensor)._cdata for tensor in written)
                 self.made += [weakref.ref(tensor) for tensor in written]
         return results
-
-
-def place(tensor):
-    """Returns what two tensors of the same elements have in common."""
-    return storage_of(tensor)._cdata, tensor.storage_offset(), tensor.shape, tensor.stride()
 
 
 def held_by_program(tensors, frame):
@@ -78,43 +118,6 @@ def held_by_program(tensors, frame):
         held.update(map(id, frame.f_locals.values()))
         frame = frame.f_back
     return held
-
-
-class Names:
-    """Names of tensors: those of modules' parameters and of variables, each given once."""
-
-    def __init__(self, modules, variables):
-        self.known, self.used = [], set()
-        for prefix, module in modules:
-            for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
-                self.known.append((f"{prefix}{name}", tensor))
-                if tensor.grad is not None:
-                    self.known.append((f"{prefix}{name}.grad", tensor.grad))
-        for name, value in variables.items():
-            if isinstance(value, torch.Tensor):
-                self.known.append((name, value))
-                if value.is_leaf and value.grad is not None:
-                    self.known.append((f"{name}.grad", value.grad))
-            elif isinstance(value, torch.optim.Optimizer):
-                for parameter, state in value.state.items():
-                    of = next((n for n, t in self.known if t is parameter), "parameter")
-                    self.known += [(f"{of}.{key}", t) for key, t in state.items()
-                                   if isinstance(t, torch.Tensor)]
-            elif isinstance(value, (list, tuple, dict)) and len(value) < 1000:
-                inner = value.items() if isinstance(value, dict) else enumerate(value)
-                pairs = [(f"{name}.{k}", v) for k, v in inner if isinstance(v, torch.Tensor)]
-                self.known += pairs
-
-    def of(self, tensor, otherwise):
-        """Returns a name for a tensor that no other tensor has."""
-        names = [name for name, known in self.known if known is tensor]
-        names += [name for name, known in self.known if place(known) == place(tensor)]
-        base = names[0] if names else otherwise
-        name, number = base, 2
-        while name in self.used:
-            name, number = f"{base}_{number}", number + 1
-        self.used.add(name)
-        return name
 
 
 class Unrecorded:
@@ -130,14 +133,23 @@ class record:
     """Records the program inside a `with` block, or the first call of a function.
 
     `modules` are those whose parameters and buffers give names to tensors. `tolerance`, `note`,
-    `seed`, `compress`, `opaque` and `streams` are those of `trace`. With `timeline`, the first run of the block
-    or the function is recorded, and the second one runs under PyTorch's profiler, without the
+    `seed`, `compress`, `opaque` and `streams` are those of `trace`. With `timeline`, the first run of
+    the block or the function is recorded, and the second one runs under PyTorch's profiler, without the
     recorder: its timeline is written beside the trace, as timeline.json.gz."""
 
     def __init__(self, folder, *modules, tolerance=None, note="", seed=None,
                  compress=False, opaque=(), timeline=False, streams=None):
+        if not isinstance(folder, (str, os.PathLike)):
+            raise TypeError(f"record(FOLDER, *MODULES): the folder is a {type(folder).__name__}")
+        modules = tree_leaves(modules)
+        for module in modules:
+            if not isinstance(module, (torch.nn.Module, torch.optim.Optimizer)):
+                raise TypeError(
+                    "record(FOLDER, *MODULES) takes modules and optimizers, which name tensors, not "
+                    f"a {type(module).__name__}: other tensors need no name"
+                )
         self.folder, self.opaque = folder, opaque
-        self.modules = [(f"module{k}." if len(modules) > 1 else "", m)
+        self.modules = [(f"module{k}" if len(modules) > 1 else "", m)
                         for k, m in enumerate(modules)]
         self.options = {
             "tolerance": tolerance, "note": note, "seed": seed, "compress": compress,
@@ -181,29 +193,25 @@ class record:
 
     def _bind(self):
         """Names the inputs that were found, and what is left at the end as outputs."""
-        log, variables = self.log, dict(self.frame.f_locals)
-        modules = self.modules or [
-            (f"{name}.", value) for name, value in variables.items()
-            if isinstance(value, torch.nn.Module)
-        ]
-        names = Names(modules, variables)
-        taken = {name for name in self.trace.bound}
-        for number, found in enumerate(log.found):
-            tensor = found.tensor()
-            otherwise = f"input{number}"
-            name = names.of(tensor, otherwise) if tensor is not None else otherwise
-            found.name = f"in/{name}"
+        log, frame = self.log, self.frame
+        variables = [*frame.f_locals.items(), *globals_of(frame.f_code, frame.f_globals)]
+        names = Names(*self.modules, *variables)
+        taken = set(self.trace.bound)
+        self._name_found(names)
+        for found in log.found:
             if found.name in taken:
-                raise RecordError(f"two tensors are called '{found.name}'")
-        before = {f._cdata for f in (storage_of(t) for t in
-                  (found.tensor() for found in log.found) if t is not None)}
+                raise RecordError(f"two inputs are called '{found.name.removeprefix('in/')}'")
+        before = {storage_of(t)._cdata for t in (f.tensor() for f in log.found) if t is not None}
         kept, seen = [], set()
-        gradients = [t.grad for t in (ref() for ref in log.made + [f.tensor for f in log.found])
-                     if t is not None and t.is_leaf and t.grad is not None]
-        made = [tensor for tensor in (ref() for ref in log.made) if tensor is not None]
-        held = held_by_program(made, self.frame) | set(map(id, gradients))
-        for tensor in made + gradients:
-            if id(tensor) not in held or place(tensor) in seen:
+        alive = [t for t in (ref() for ref in log.made) if t is not None]
+        leaves = alive + [t for t in (f.tensor() for f in log.found) if t is not None]
+        # The program holds these: tensors from before that were written, also through others of
+        # their storage, and gradients.
+        written = [t for t in names.kept if storage_of(t)._cdata in log.written]
+        gradients = [t.grad for t in leaves if t.is_leaf and t.grad is not None]
+        held = held_by_program(alive, self.frame) | set(map(id, written + gradients))
+        for tensor in alive + written + gradients:
+            if id(tensor) not in held or tensor.is_meta or place(tensor) in seen:
                 continue
             storage = storage_of(tensor)._cdata
             if storage not in log.known or (storage in before and storage not in log.written):
@@ -211,9 +219,18 @@ class record:
             seen.add(place(tensor))
             kept.append(tensor)
         names.used = {name.removeprefix("out/") for name in taken if name.startswith("out/")}
+        last = set(map(id, log.last))
+        if not kept and not names.used:
+            # Views of inputs.
+            kept = log.last
         for number, tensor in enumerate(kept):
-            self.trace.output(names.of(tensor, f"output{number}"), tensor.detach()
+            otherwise = "result" if id(tensor) in last else f"output{number}"
+            self.trace.output(names.of(tensor, otherwise), tensor.detach()
                               if tensor.requires_grad else tensor)
+
+    def _name_found(self, names):
+        for number, found in enumerate(self.log.found):
+            found.name = f"in/{names.of(found.tensor(), f'input{number}')}"
 
     def __call__(self, function):
         """Records the first call of a function: its arguments are the inputs, its results the
@@ -238,12 +255,10 @@ class record:
                         own = name if value is found[0] else f"{name}.{number}"
                         trace.input(own, tensor)
                 results = function(*args, **kwargs)
-                trace.outputs(recorder.named(results))
-                names = Names(self.modules, {})
-                for number, found in enumerate(self.log.found):
-                    tensor, otherwise = found.tensor(), f"input{number}"
-                    found.name = "in/" + (names.of(tensor, otherwise) if tensor is not None
-                                          else otherwise)
+                # Tensors that the function does not compute with are no results of it.
+                trace.outputs((name, tensor) for name, tensor in recorder.named(results).items()
+                              if not tensor.is_meta and storage_of(tensor)._cdata in self.log.known)
+                self._name_found(Names(*self.modules, *given.items(), ("", function)))
             self._count(True)
             return results
 

@@ -12,6 +12,7 @@ import sys
 import threading
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.cuda import _gpu_trace
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -84,6 +85,21 @@ def tensors_in(values):
     return [v for v in tree_leaves(values) if isinstance(v, torch.Tensor)]
 
 
+def higher_order(mode, func, args, kwargs):
+    """Calls an op that takes functions, as `flex_attention`, by the ops that it consists of, which go
+    through the mode."""
+    kernel = func.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
+    if kernel is None or "triton" in func.name():
+        raise RuntimeError(f"{func.name()}: a kernel that is no op cannot be recorded")
+    with mode:
+        return kernel(*args, **kwargs)
+
+
+def is_subclass(kind):
+    """Returns whether a type of tensors handles ops itself."""
+    return kind.__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl
+
+
 @contextlib.contextmanager
 def replaced(owner, name, after):
     """Calls `after` with the result and the arguments of each call of a method."""
@@ -107,7 +123,8 @@ class Streams:
     def __init__(self, frames):
         # Yields the frames of the program, from the innermost on.
         self.frames = frames
-        self.entries, self.error = [], None
+        # The first error of the recorder, and the last one of an op.
+        self.entries, self.error, self.failed = [], None, None
         # The tables of the file: the number of each entry.
         self.ops, self.stacks, self.streams, self.tensors, self.threads = {}, {}, {}, {}, {}
         self.storages, self.storage_of = [], []
@@ -215,15 +232,14 @@ class Streams:
 
     @contextlib.contextmanager
     def registered(self):
-        """Notes what the program does, apart from its ops, which go through `call`."""
+        """Notes what the program does, apart from its ops, which go through `call`. Raises at the end
+        the first error that was met."""
 
         def told(callback):
             # PyTorch prints an exception of a callback and goes on.
             def guarded(*values):
-                try:
+                with self.kept_error():
                     callback(*values)
-                except Exception as error:
-                    self.error = self.error or error
 
             return guarded
 
@@ -244,13 +260,34 @@ class Streams:
         ]
         with contextlib.ExitStack() as stack:
             for owner, name, after in self.methods():
-                stack.enter_context(replaced(owner, name, after))
+                stack.enter_context(replaced(owner, name, told(after)))
             for registry, callback in pairs:
                 registry.callback_list.append(callback)
                 stack.callback(registry.callback_list.remove, callback)
-            yield
+            try:
+                yield
+            except SystemError as error:
+                # PyTorch's own hook loses the error of an op during which memory is freed.
+                known = self.error or self.failed
+                if known is None:
+                    raise
+                raise known from error
         if self.error is not None:
             raise self.error
+
+    @contextlib.contextmanager
+    def kept_error(self):
+        """Keeps an error of the recorder from the program, which it would reach inside an op."""
+        try:
+            yield
+        except Exception as error:
+            if self.error is None:
+                self.error = RuntimeError(f"{self.line()}: the recorder failed: {error!r}")
+                self.error.__cause__ = error
+
+    def line(self):
+        lines = (f"{f.f_code.co_filename}:{f.f_lineno}" for f in self.frames())
+        return next(lines, "an unknown line")
 
     def methods(self):
         """Yields the methods that PyTorch tells nothing of: owner, name, and what to do after."""
@@ -279,13 +316,27 @@ class Streams:
 
     def call(self, func, args, kwargs, of=None):
         """Calls an op and notes it. `of` is what its entries have as their node."""
-        schema, begin = func._schema, len(self.entries)
-        if NO_WORK.match(schema.name) or is_capturing():
-            return func(*args, **kwargs)
+        schema, begin, before = func._schema, len(self.entries), None
+        if not NO_WORK.match(schema.name) and not is_capturing():
+            with self.kept_error():
+                before = self.before(schema, args, kwargs)
+        try:
+            results = func(*args, **kwargs)
+        except Exception as error:
+            # Without the traceback, which keeps tensors.
+            self.failed = RuntimeError(f"{self.line()}: {schema.name}: {error}")
+            raise
+        if before is not None:
+            with self.kept_error():
+                self.after(schema, begin, before, results, of)
+        return results
+
+    def before(self, schema, args, kwargs):
+        """Returns what is known of a call before it is made; None for one that needs no entry."""
         if schema.name == "aten::record_stream":
             tensor, stream = args
             self.note("use", storage=self.storage(tensor), stream=self.stream(stream_of(stream)))
-            return func(*args, **kwargs)
+            return None
         given = {**dict(zip((p.name for p in schema.arguments), args)), **kwargs}
         found = [(k, p.alias_info is not None and p.alias_info.is_write, t)
                  for k, p in enumerate(schema.arguments) for t in tensors_in(given.get(p.name))]
@@ -293,27 +344,30 @@ class Streams:
         # A copy between devices runs on a stream of the device that it reads from.
         read = [device_of(t) for _, _, t in sorted(found, key=lambda one: one[1])]
         device = next((device for device in read if device.startswith("cuda")), None)
-        stream = current_stream(device) if device else None
-        results = func(*args, **kwargs)
+        flags = [k for k, p in enumerate(schema.arguments) if given.get(p.name) is True]
+        # Of sparse and nested tensors, the memory is not known.
+        unknown = not all(t.is_meta or has_memory(t) for _, _, t in found)
+        return inputs, device, device and current_stream(device), flags, unknown
+
+    def after(self, schema, begin, before, results, of):
+        """Notes a call that has returned."""
+        inputs, device, stream, flags, unknown = before
         made = tensors_in(results)
         outputs = [self.tensor(t) for t in made if has_memory(t)]
         storages, writes = {self.storage_of[t] for _, _, t in inputs}, any(w for _, w, _ in inputs)
         is_view = outputs and not writes and schema.name.startswith("aten::")
         if is_view and storages.issuperset(self.storage_of[t] for t in outputs):
-            return results
+            return
         made_on = (device_of(t) for t in made)
         if device is None and (device := next((d for d in made_on if d.startswith("cuda")), None)):
             stream = current_stream(device)
-        # Of sparse and nested tensors, the memory is not known.
-        unknown = not all(t.is_meta or has_memory(t) for t in [*(t for _, _, t in found), *made])
-        flags = [k for k, p in enumerate(schema.arguments) if given.get(p.name) is True]
+        unknown = unknown or not all(t.is_meta or has_memory(t) for t in made)
         op = {"op": self.op(str(schema)), "node": of, "flags": flags or None,
               "unknown": unknown or None}
         if device is None:
             self.note("op", **op, inputs=[[k, t] for k, _, t in inputs], outputs=outputs)
         else:
             self.add(schema.name, op, inputs, outputs, self.stream(stream, device), begin)
-        return results
 
     def add(self, name, op, inputs, outputs, stream, begin):
         """Adds the entries of an op with device work, which has returned, among those since its
@@ -379,10 +433,17 @@ class Streams:
 class Ops(TorchDispatchMode):
     """Passes the ops of a program to `Streams`."""
 
+    supports_higher_order_operators = True
+
     def __init__(self, streams):
         super().__init__()
         self.streams = streams
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        # The ops that a subclass of tensors calls come here by themselves.
-        return NotImplemented if types else self.streams.call(func, args, kwargs or {})
+        if isinstance(func, HigherOrderOperator):
+            return higher_order(self, func, args, kwargs or {})
+        # The ops that a subclass of tensors calls come here by themselves. Autograd names plain
+        # tensors as well: nothing else handles their ops.
+        if any(map(is_subclass, types)):
+            return NotImplemented
+        return self.streams.call(func, args, kwargs or {})

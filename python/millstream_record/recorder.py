@@ -40,8 +40,8 @@ are the results of the ops that the argument `opaque` names, which a run takes a
 
 Each process of a program of several ranks writes a folder of its own, rank0, rank1 and so on.
 
-Limits: tensors on the CPU or a CUDA device, and every tensor that existed before the recording must be an input;
-`record` in this package's `automatic` finds them.
+Limits: tensors on the CPU or a CUDA device, and every tensor that existed before the recording must
+be an input; `record` in this package's `automatic` finds them.
 """
 
 import argparse
@@ -49,6 +49,7 @@ import collections
 import collections.abc
 import contextlib
 import ctypes
+import dataclasses
 import difflib
 import functools
 import gzip
@@ -66,12 +67,13 @@ import tempfile
 
 import torch
 from safetensors.torch import save
+from torch._ops import HigherOrderOperator
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.profiler import ExecutionTraceObserver
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from .devices import DTYPES, FILE as STREAMS, Ops, Streams
+from .devices import DTYPES, FILE as STREAMS, Ops, Streams, higher_order
 
 # The label around each intercepted call, and that of PyTorch's later releases.
 MARK = "millstream_record::call"
@@ -176,10 +178,12 @@ def bytes_of(storage):
 
 
 class Elements:
-    """A copy of a tensor's storage, taken without calling an op."""
+    """A copy of a tensor's storage, taken without calling an op. Views of a storage may share one."""
 
-    def __init__(self, tensor):
-        self.bytes = bytes_of(storage_of(tensor))
+    def __init__(self, tensor, copied=None):
+        if tensor.is_meta:
+            raise RecordError(f"{line_of_program()}: a tensor on meta, which has no elements")
+        self.bytes = bytes_of(storage_of(tensor)) if copied is None else copied
         self.dtype, self.shape = tensor.dtype, tuple(tensor.shape)
         self.strides, self.offset = tensor.stride(), tensor.storage_offset()
         self.lazy = lazy(tensor)
@@ -210,6 +214,13 @@ def evaluated_views():
     guard = torch._C._SetExcludeDispatchKeyGuard
     with guard(keys.Conjugate, False), guard(keys.Negative, False):
         yield
+
+
+@functools.cache
+def supported():
+    """Returns the names of PyTorch's ops that a run can compute; `cargo xtask docs` writes the
+    list."""
+    return frozenset(pathlib.Path(__file__).with_name("ops.txt").read_text().split())
 
 
 @contextlib.contextmanager
@@ -303,6 +314,8 @@ def draws_nothing(params, given):
 class Log(TorchDispatchMode):
     """The intercepted calls, with the data that the trace loses."""
 
+    supports_higher_order_operators = True
+
     def __init__(self, opaque=()):
         super().__init__()
         self.calls = []
@@ -333,6 +346,8 @@ class Log(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if isinstance(func, HigherOrderOperator):
+            return higher_order(self, func, args, kwargs)
         name = name_of(func)
         if func.namespace == "profiler":
             # A label, such as that of an optimizer's step.
@@ -380,10 +395,16 @@ class Log(TorchDispatchMode):
                 results = self.streams.call(func, args, kwargs, call)
         self.refuse(name, line, results)
         call.is_meta = self.is_meta(name, line, results, (args, kwargs))
-        named = self.opaque.intersection((name, name.split(".")[0]))
+        base = name.split(".")[0]
+        named = self.opaque.intersection((name, base))
         self.unused -= named
         if random or named or name in SAVED:
             call.save(params, given, results)
+        elif base not in supported() and name not in QUERIES and not call.is_meta:
+            raise RecordError(
+                f"{line}: {name}: Millstream has no such op: opaque=['{base}'] saves its results, "
+                "which a run takes as they are"
+            )
         self.know(results)
         return results
 
@@ -421,10 +442,13 @@ class Nodes:
                 self.children[node["ctrl_deps"]].append(node)
 
     @staticmethod
+    def attribute(node, name):
+        return next((a["value"] for a in node["attrs"] if a["name"] == name), None)
+
+    @staticmethod
     def op(node):
         """Returns the op's name; empty for a label."""
-        attrs = {a["name"]: a["value"] for a in node["attrs"]}
-        return attrs.get("op_schema", "").split("(")[0]
+        return (Nodes.attribute(node, "op_schema") or "").split("(")[0]
 
     def around(self, node):
         """Yields the nodes around a node, innermost first."""
@@ -676,6 +700,7 @@ def check(nodes, pairs, consts):
     given = {(c["node"], c["arg"]) for c in consts if "arg" in c}
     known, done = set(), set()
     calls = {node["id"]: call for node, call in pairs}
+    threads = {nodes.attribute(node, "tid") for node, _ in pairs}
 
     def described(node):
         line = calls[node["id"]].line + ": " if node["id"] in calls else ""
@@ -706,6 +731,11 @@ def check(nodes, pairs, consts):
                 skip(child, where)
         for at, storage, count in tensors_of(node["inputs"]):
             if count and storage not in known and (node["id"], at) not in given:
+                if nodes.attribute(node, "tid") not in threads:
+                    raise RecordError(
+                        f"{where}, is called by another thread of the program: record calls of the "
+                        "thread that begins the recording"
+                    )
                 raise RecordError(
                     f"{where}, argument {at}: a tensor that is neither a result of a call nor an "
                     "input; if the program made it without an op, name it with input()"
@@ -731,22 +761,14 @@ def with_labels(nodes, pairs, calls, found):
     first = next(n["id"] for n in nodes.list if not n["name"].startswith("[pytorch|"))
     node_of = {id(call): node for node, call in pairs}
     labels = []
-    for number, one in enumerate(found):
-        call = calls[one.call]
-        node = node_of.get(id(call))
-        if node is None:
-            raise RecordError(f"the trace has no node of {call.name}, which reads {one.name}")
-        side = {**node["inputs"], "values": node["inputs"]["values"][one.argument:one.argument + 1]}
-        (_, value), = list(leaves_of(side))[one.position:one.position + 1]
-        types = re.findall(r"Tensor\([^)]*\)", node["inputs"]["types"][one.argument])
+    for one in found:
+        side = one.side(calls, node_of)
+        if side is None:
+            # Autograd alone reads it, without the dispatcher.
+            continue
         labels.append({
-            "id": first + number, "name": f"bind:{one.name}",
-            "ctrl_deps": nodes.by_id[first]["ctrl_deps"],
-            "inputs": {
-                "values": [value], "shapes": [list(one.elements.shape)],
-                "types": types[one.position:one.position + 1],
-                "strides": [list(one.elements.strides)],
-            },
+            "id": first + len(labels), "name": f"bind:{one.name}",
+            "ctrl_deps": nodes.by_id[first]["ctrl_deps"], "inputs": side,
             "outputs": {"values": [], "shapes": [], "types": [], "strides": []},
             "attrs": [{"name": "op_schema", "type": "string", "value": ""}],
         })
@@ -810,7 +832,8 @@ class Trace:
 
     def _bind(self, name, tensor):
         if name in self.bound:
-            raise RecordError(f"two tensors are called '{name}'")
+            kind, _, own = name.partition("/")
+            raise RecordError(f"{line_of_program()}: two {kind}puts are called '{own}'")
         self.bound[name] = Elements(tensor)
         # An autograd function without work: the trace records a node with its name and argument.
         label = type(f"bind:{name}", (torch.autograd.Function,), {
@@ -833,7 +856,11 @@ class Trace:
 
     def output(self, name, tensor):
         """Names a result. A run must produce its current elements."""
-        self.log.check(f"output '{name}'", 0, tensor)
+        if not tensor.is_meta and storage_of(tensor)._cdata not in self.log.known:
+            raise RecordError(
+                f"{line_of_program()}: output '{name}' existed before the recording, and nothing "
+                "recorded reads it"
+            )
         self._bind(f"out/{name}", tensor)
 
     def outputs(self, tensors):
@@ -862,13 +889,15 @@ def write(folder, text, done, tolerance, note, seed, compress):
     found = getattr(done.log, "found", ())
     if found:
         nodes = with_labels(nodes, pairs, done.log.calls, found)
-        inputs = {one.name: one.elements for one in found}
+        inputs = {one.name: one.elements for one in found if one.elements is not None}
         done.bound = {**inputs, **done.bound}
     consts, tensors = lost(nodes, pairs)
     check(nodes, pairs, consts)
     names = bindings(nodes, done.bound)
     if not any(name.startswith("out/") for name in names):
-        raise RecordError("the program names no output")
+        raise RecordError(
+            "the program has no output: no tensor that it made is left; keep one in a variable"
+        )
     tensors.update((name, elements.tensor()) for name, elements in done.bound.items())
     kept = without_marks(nodes)
     head = json.dumps({k: v for k, v in raw.items() if k != "nodes"})[:-1]
@@ -942,7 +971,10 @@ def writable(folder):
         folder = folder / f"rank{rank}"
     whole = folder.absolute()
     existing = next(path for path in (whole, *whole.parents) if path.exists())
-    tempfile.TemporaryFile(dir=existing).close()
+    try:
+        tempfile.TemporaryFile(dir=existing).close()
+    except OSError as error:
+        raise RecordError(f"'{folder}' cannot be written: {existing}: {error.strerror}") from error
     return folder
 
 
@@ -978,6 +1010,31 @@ def ordinary_attention():
         torch.backends.mha.set_fastpath_enabled(before)
 
 
+def without_compilation():
+    """Runs compiled functions as they are written: a compiled one has no ops."""
+    set_stance = getattr(torch.compiler, "set_stance", None)
+    return set_stance("force_eager") if set_stance else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def without_observer_lines():
+    """Keeps PyTorch's reports of the observer's start and end from standard error. Its level of
+    messages is read when PyTorch is imported."""
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as said:
+        kept = os.dup(2)
+        os.dup2(said.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)
+            said.seek(0)
+            lines = [line for line in said if b"execution_trace_observer" not in line]
+            os.write(2, b"".join(lines))
+
+
 @contextlib.contextmanager
 def trace(folder, tolerance=None, note="", seed=None, compress=False, opaque=(), log=None,
           streams=None):
@@ -1000,14 +1057,19 @@ def trace(folder, tolerance=None, note="", seed=None, compress=False, opaque=(),
         torch.set_num_threads(1)
         # On this thread also the backward pass of a CUDA device, which has a thread of its own.
         backward = torch.autograd.set_multithreading_enabled(False)
-        observer.start()
+        with without_observer_lines():
+            observer.start()
         try:
             noted = done.log.streams and done.log.streams.registered()
-            with ordinary_attention(), noted or contextlib.nullcontext(), done.log, backward:
+            with (
+                ordinary_attention(), without_compilation(), noted or contextlib.nullcontext(),
+                done.log, backward,
+            ):
                 yield done
         finally:
-            observer.stop()
-            observer.unregister_callback()
+            with without_observer_lines():
+                observer.stop()
+                observer.unregister_callback()
             torch.set_num_threads(threads)
         write(folder, raw.read_text(), done, tolerance, note, seed, compress)
 
@@ -1018,7 +1080,8 @@ def streams(folder):
     memory of its devices, and nothing else: folder/streams.json, which `millstream verify` reads."""
     folder, noted = writable(folder), Streams(frames_of_program)
     with InProgress.only(folder):
-        with torch.autograd.set_multithreading_enabled(False), noted.registered(), Ops(noted):
+        backward = torch.autograd.set_multithreading_enabled(False)
+        with backward, without_compilation(), noted.registered(), Ops(noted):
             yield
         replace(folder, {STREAMS: noted.content()})
     show(f"verify it with: millstream verify {shlex.quote(str(folder))}")
@@ -1034,11 +1097,17 @@ def profiled(folder):
         raw, exported = (pathlib.Path(scratch) / name for name in ("et.json", TIMELINE))
         # The profiler numbers ops as the trace does while an observer runs, and names the events of
         # waits if it is told to.
-        with torch.profiler.profile(
+        profiler = torch.profiler.profile(
             execution_trace_observer=ExecutionTraceObserver().register_callback(str(raw)),
             experimental_config=torch.profiler._ExperimentalConfig(enable_cuda_sync_events=True),
-        ) as profiler:
+        )
+        with without_observer_lines():
+            profiler.start()
+        try:
             yield
+        finally:
+            with without_observer_lines():
+                profiler.stop()
         profiler.export_chrome_trace(str(exported))
         trace = gzip.compress(raw.read_bytes(), mtime=0)
         replace(folder, {TIMELINE: exported.read_bytes(), TIMELINE_TRACE: trace})
@@ -1046,12 +1115,30 @@ def profiled(folder):
 
 
 def named(results):
-    """Returns results by name."""
+    """Returns the tensors among results by name: those of lists, dicts and dataclasses too."""
     if isinstance(results, torch.Tensor):
         return {"result": results}
-    if isinstance(results, collections.abc.Mapping):
-        return dict(results)
-    return {f"result{k}": tensor for k, tensor in enumerate(results)}
+    prefix = "result" if isinstance(results, (list, tuple)) else ""
+
+    def walk(name, value):
+        if isinstance(value, torch.Tensor):
+            yield name, value
+        for key, inner in inside(value):
+            yield from walk(f"{name}.{key}", inner)
+
+    return {name: tensor for key, value in inside(results)
+            for name, tensor in walk(f"{prefix}{key}", value)}
+
+
+def inside(value):
+    """Returns the elements of a container with their keys, or the fields of a dataclass."""
+    if isinstance(value, collections.abc.Mapping):
+        return value.items()
+    if isinstance(value, (list, tuple, collections.deque)):
+        return enumerate(value)
+    is_data = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    return [(f.name, getattr(value, f.name, None)) for f in dataclasses.fields(value)] if is_data \
+        else ()
 
 
 def record_call(
