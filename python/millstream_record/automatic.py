@@ -132,10 +132,10 @@ class Unrecorded:
 class record:
     """Records the program inside a `with` block, or the first call of a function.
 
-    `modules` are those whose parameters and buffers give names to tensors. `tolerance`, `note`,
-    `seed`, `compress`, `opaque` and `streams` are those of `trace`. With `timeline`, the first run of
-    the block or the function is recorded, and the second one runs under PyTorch's profiler, without the
-    recorder: its timeline is written beside the trace, as timeline.json.gz."""
+    `modules` are modules, and optimizers, whose tensors get short names. `tolerance`, `note`,
+    `seed`, `compress`, `opaque` and `streams` are those of `trace`. With `timeline`, the first run
+    of the block or the function is recorded, and the second one runs under PyTorch's profiler,
+    without the recorder: its timeline is written beside the trace, as timeline.json.gz."""
 
     def __init__(self, folder, *modules, tolerance=None, note="", seed=None,
                  compress=False, opaque=(), timeline=False, streams=None):
@@ -204,11 +204,11 @@ class record:
         before = {storage_of(t)._cdata for t in (f.tensor() for f in log.found) if t is not None}
         kept, seen = [], set()
         alive = [t for t in (ref() for ref in log.made) if t is not None]
-        leaves = alive + [t for t in (f.tensor() for f in log.found) if t is not None]
         # The program holds these: tensors from before that were written, also through others of
         # their storage, and gradients.
         written = [t for t in names.kept if storage_of(t)._cdata in log.written]
-        gradients = [t.grad for t in leaves if t.is_leaf and t.grad is not None]
+        gradients = [t.grad for t in (r() for r in log.made + [f.tensor for f in log.found])
+                     if t is not None and t.is_leaf and t.grad is not None]
         held = held_by_program(alive, self.frame) | set(map(id, written + gradients))
         for tensor in alive + written + gradients:
             if id(tensor) not in held or tensor.is_meta or place(tensor) in seen:

@@ -61,6 +61,8 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -936,7 +938,36 @@ def write(folder, text, done, tolerance, note, seed, compress):
         near = difflib.get_close_matches(op, {call.name.split(".")[0] for call in done.log.calls}, 1)
         show(f"no call was of '{op}', which opaque names" + "".join(f"; '{n}' is near" for n in near))
     program = folder if meta["rank"] is None else folder.parent
+    if meta["rank"] is None:
+        lines = {node["id"]: f"{call.line}: " for node, call in pairs}
+        for node, why in refusals(folder):
+            show(f"warning: {lines.get(node, '')}`millstream run` will refuse {why}")
     show(f"run it with: millstream run {shlex.quote(str(program))}")
+
+
+def refusals(folder):
+    """Yields what a run would refuse of a recording, with its node, if the command is installed."""
+    command = shutil.which("millstream")
+    if command is None:
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        report, native = (str(pathlib.Path(scratch) / name) for name in ("report", "native.json"))
+        subprocess.run([command, "coverage", folder, "--report", report], capture_output=True)
+        if not pathlib.Path(report).exists():
+            return
+        found = {}
+        for node in json.loads(pathlib.Path(report).read_text())["skipped"]:
+            found.setdefault((node["op"], node["reason"]), []).append(node["node"])
+        for (op, reason), nodes in found.items():
+            op = op.split(".")[0]
+            yield nodes[0], f"{len(nodes)} of {op}: {reason}; opaque=['{op}'] saves its results"
+        if not found:
+            # What is refused of elements shows only when they are read.
+            done = subprocess.run([command, "convert", folder, native], capture_output=True, text=True)
+            if done.returncode != 0:
+                message = done.stderr.strip().removeprefix("error: ").splitlines()[0]
+                node = re.search(r"node (\d+)", message)
+                yield int(node[1]) if node else None, message
 
 
 def show(line):

@@ -4,7 +4,7 @@ mod examples;
 mod methods;
 mod ops;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +34,10 @@ fn default_methods() -> &'static str {
     concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/vm/src/tensor/methods")
 }
 
+/// The names of PyTorch's ops that a run computes. The recorder refuses others.
+const RECORDED: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../python/millstream_record/ops.txt");
+
 /// The titles of families, and their ops.
 type Families = Vec<(&'static str, Vec<&'static dyn Op>)>;
 
@@ -50,7 +54,21 @@ fn families() -> Families {
     families
 }
 
-/// Writes or checks docs/instructions.md, docs/ops.md and the methods of tensors.
+/// Returns the content of [`RECORDED`]. Names stay that no op here has: the importer lowers them.
+fn recorded() -> anyhow::Result<String> {
+    let known = fs::read_to_string(RECORDED).with_context(|| format!("cannot read {RECORDED}"))?;
+    let families = families();
+    let names = families.iter().flat_map(|(_, ops)| ops).map(|op| op.name());
+    let names = names.map(|name| match name.contains("::") {
+        true => name.to_owned(),
+        false => format!("aten::{name}"),
+    });
+    let all: BTreeSet<String> = known.lines().map(str::to_owned).chain(names).collect();
+    Ok(all.into_iter().map(|name| name + "\n").collect())
+}
+
+/// Writes or checks docs/instructions.md, docs/ops.md, the methods of tensors and the recorder's
+/// names of ops.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let Arguments { check, folder, methods } = arguments;
     let uses = ops::Uses::read()?;
@@ -59,7 +77,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let gone = other_files(methods, &sources)?;
     let pages = pages.map(|(name, page)| (folder.join(name), page));
     let sources = sources.into_iter().map(|(name, source)| (methods.join(name), source));
-    let files: Vec<(PathBuf, String)> = pages.into_iter().chain(sources).collect();
+    let names = [(PathBuf::from(RECORDED), recorded()?)];
+    let files: Vec<(PathBuf, String)> = pages.into_iter().chain(sources).chain(names).collect();
     if !check {
         for (path, content) in &files {
             millstream_files::write(path, content)

@@ -172,6 +172,68 @@ fn circular_padding_of_volumes() {
     assert!(error.contains(&cause), "{error}");
 }
 
+/// `vmap` passes memory that no op wrote in place of an operand that no requested gradient needs.
+#[test]
+fn a_masked_gradient_reads_no_operand_for_it() {
+    let strided = "aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? \
+                   storage_offset=None) -> Tensor(a)";
+    let empty = "aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None) -> Tensor";
+    let backward = "aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, \
+                    SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, \
+                    bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) \
+                    -> (Tensor, Tensor, Tensor)";
+    let list = |value: &str, ty: &str| (value.to_owned(), format!("GenericList[{ty}]"));
+    let trace = |mask: &str| {
+        let mut nodes = standard()[..2].to_vec();
+        let mut push = |name: &str, schema: &str, given: &[&Part], rest: &[(String, String)], made| {
+            let rest: Vec<_> = rest.iter().map(|(value, ty)| (value.clone(), &**ty)).collect();
+            let made = operands(&[made], &[]);
+            nodes.push(node(nodes.len() as u32 + 1, name, schema, &operands(given, &rest), &made));
+        };
+        let whole = Part(5, 6, 0, vec![[2, 3], [3, 1]]);
+        let image = Part(30, 6, 0, vec![[1, 6], [3, 1], [1, 1]]);
+        let grad = Part(31, 6, 0, vec![[1, 6], [2, 1], [1, 1]]);
+        let weight = Part(32, 33, 0, vec![[2, 3], [3, 1], [1, 1]]);
+        for (view, shape, strides) in
+            [(&image, "[1,3,1]", "[6,1,1]"), (&grad, "[1,2,1]", "[6,1,1]")]
+        {
+            let sizes = [list(shape, "Int,Int,Int"), list(strides, "Int,Int,Int")];
+            push("aten::as_strided", strided, &[&whole], &sizes, view);
+        }
+        let size = [list("[2,3,1]", "Int,Int,Int"), ("6".to_owned(), "Int".to_owned())];
+        push("aten::empty", empty, &[], &size, &weight);
+        let one = || list("[1]", "Int");
+        let zero = || list("[0]", "Int");
+        let rest = [
+            ("\"<None>\"".to_owned(), "None".to_owned()),
+            one(),
+            zero(),
+            one(),
+            ("false".to_owned(), "Bool".to_owned()),
+            zero(),
+            ("1".to_owned(), "Int".to_owned()),
+            list(mask, "Bool,Bool,Bool"),
+        ];
+        let result = Part(40, 8, 0, vec![[2, 3], [3, 1], [1, 1]]);
+        push("aten::convolution_backward", backward, &[&grad, &image, &weight], &rest, &result);
+        let sizes = [list("[2,3]", "Int,Int"), list("[3,1]", "Int,Int")];
+        let y = Part(7, 8, 0, vec![[2, 3], [3, 1]]);
+        push("aten::as_strided", strided, &[&result], &sizes, &y);
+        // The recorded results are an undefined tensor, the gradient of the weight, and another.
+        let undefined = "[0,0,0,0,0,\"\"]";
+        let gradient = "[40,8,0,6,4,\"cpu\"]";
+        let made = format!(
+            r#"{{"values":[{undefined},{gradient},{undefined}],"shapes":[[],[2,3,1],[]],
+                "types":["Tensor(nullptr (uninitialized))","Tensor(float)",
+                         "Tensor(nullptr (uninitialized))"],"strides":[[],[3,1,1],[]]}}"#
+        );
+        nodes[5] = nodes[5].replace(&operands(&[&result], &[]), &made);
+        ending(nodes)
+    };
+    trace("[false,true,false]").load().unwrap();
+    refuses(&trace("[true,true,false]"), &["since node 5"]);
+}
+
 #[test]
 fn elements_beside_a_named_view_are_not_read() {
     let view = "aten::as_strided(Tensor(a) self, int[] size, int[] stride, int? \

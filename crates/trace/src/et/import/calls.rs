@@ -101,7 +101,7 @@ impl Import<'_> {
         let operands: Vec<(Val, Access)> = operands.chain(targets).collect();
         // A view reads no elements.
         if !signature.outputs.iter().all(|o| matches!(o, OutputSpec::View { .. })) {
-            unknown = self.track_known(op, &operands)?;
+            unknown = self.track_known(op, &attrs, &operands)?;
         }
         let index = self.statements.len();
         for (input, access) in inputs.iter().zip(&signature.accesses) {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use millstream_types::{Access, TensorSpec};
+use millstream_types::{Access, Attrs, TensorSpec};
 
 use super::{Import, Lowered, Refusal, StorageIndex, Val, unsupported};
 use crate::element_iter::ElementIter;
@@ -245,6 +245,7 @@ impl Import<'_> {
     pub(super) fn track_known(
         &mut self,
         op: &str,
+        attrs: &Attrs,
         operands: &[(Val, Access)],
     ) -> Lowered<Option<String>> {
         if let ("copy_", [(to, _), (from, _)]) = (op, operands)
@@ -254,9 +255,13 @@ impl Import<'_> {
             return Ok(None);
         }
         let mut cause = None;
+        let mask = if op == "convolution_backward" { attrs.ints("output_mask")? } else { None };
         for (k, (val, access)) in operands.iter().enumerate() {
             let partial = access.writes() && PARTIAL.contains(&op);
-            if !access.reads() || partial || self.is_known(*val) {
+            // Without the gradient of one operand the other is not read: `vmap` passes an empty one.
+            let masked = matches!(k, 1 | 2)
+                && mask.as_ref().is_some_and(|mask| mask.get(2 - k) == Some(&0));
+            if !access.reads() || partial || masked || self.is_known(*val) {
                 continue;
             }
             let StorageIndex(storage) = self.tensors[val.0].storage;
