@@ -145,8 +145,8 @@ class record:
         for module in modules:
             if not isinstance(module, (torch.nn.Module, torch.optim.Optimizer)):
                 raise TypeError(
-                    "record(FOLDER, *MODULES) takes modules and optimizers, which name tensors, not "
-                    f"a {type(module).__name__}: other tensors need no name"
+                    "record(FOLDER, *MODULES) takes modules and optimizers, which name tensors, no "
+                    f"{type(module).__name__}: other tensors are found by themselves"
                 )
         self.folder, self.opaque = folder, opaque
         self.modules = [(f"module{k}" if len(modules) > 1 else "", m)

@@ -940,13 +940,14 @@ def write(folder, text, done, tolerance, note, seed, compress):
     program = folder if meta["rank"] is None else folder.parent
     if meta["rank"] is None:
         lines = {node["id"]: f"{call.line}: " for node, call in pairs}
-        for node, why in refusals(folder):
-            show(f"warning: {lines.get(node, '')}`millstream run` will refuse {why}")
+        for found, why in refusals(folder):
+            line = next((lines[node] for node in found if node in lines), "")
+            show(f"warning: {line}`millstream run` will refuse {why}")
     show(f"run it with: millstream run {shlex.quote(str(program))}")
 
 
 def refusals(folder):
-    """Yields what a run would refuse of a recording, with its node, if the command is installed."""
+    """Yields what a run would refuse of a recording, with its nodes, if the command is installed."""
     command = shutil.which("millstream")
     if command is None:
         return
@@ -960,14 +961,13 @@ def refusals(folder):
             found.setdefault((node["op"], node["reason"]), []).append(node["node"])
         for (op, reason), nodes in found.items():
             op = op.split(".")[0]
-            yield nodes[0], f"{len(nodes)} of {op}: {reason}; opaque=['{op}'] saves its results"
+            yield nodes, f"{len(nodes)} of {op}: {reason}; opaque=['{op}'] saves its results"
         if not found:
             # What is refused of elements shows only when they are read.
             done = subprocess.run([command, "convert", folder, native], capture_output=True, text=True)
             if done.returncode != 0:
                 message = done.stderr.strip().removeprefix("error: ").splitlines()[0]
-                node = re.search(r"node (\d+)", message)
-                yield int(node[1]) if node else None, message
+                yield map(int, re.findall(r"node (\d+)", message)), message
 
 
 def show(line):

@@ -162,11 +162,12 @@ fn streams_are_recorded_by_the_package() {
         }
         count += 1;
     }
-    assert_eq!(count, 12);
+    assert_eq!(count, 13);
 }
 
 /// Programs of many kinds are recorded and give PyTorch's results, or are refused with their line:
-/// inference mode, checkpoints, `torch.func`, 16-bit floats, saved results, rarer ops.
+/// inference mode, checkpoints, `torch.func`, 16-bit floats, saved results, rarer ops, tensors that
+/// are detached first, results in lists. What a run refuses is said at once.
 #[test]
 fn programs_of_many_kinds_are_recorded() {
     let Some(python) = python() else { return };
@@ -174,8 +175,13 @@ fn programs_of_many_kinds_are_recorded() {
     let script = root().join("crates/cli/tests/cli/recordings.py");
     let mut command = Command::new(python);
     command.arg(script).env("PYTHONPATH", root().join("python")).current_dir(folder.path());
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // The recorder asks the command for the ops that it would refuse.
+    let binary = Path::new(env!("CARGO_BIN_EXE_millstream")).parent().unwrap();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::iter::once(binary.to_owned()).chain(std::env::split_paths(&path));
+    let output = command.env("PATH", std::env::join_paths(path).unwrap()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !said.contains("Execution Trace Observer"), "{said}");
     let run = |arguments: &[&str]| {
         let mut run = Command::new(env!("CARGO_BIN_EXE_millstream"));
         let output = run.arg("run").args(arguments).current_dir(folder.path()).output().unwrap();
@@ -186,18 +192,14 @@ fn programs_of_many_kinds_are_recorded() {
     for entry in fs::read_dir(folder.path()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let (status, shown, error) = run(&[&name]);
-        if name != "missing" {
-            assert_eq!(status, Some(0), "{name}: {shown}{error}");
-            recorded += 1;
+        if name == "unwritten" {
+            assert!(status == Some(2) && error.contains("unknown elements"), "{shown}{error}");
             continue;
         }
-        assert_eq!(status, Some(2), "{shown}");
-        let op = "aten::_standard_gamma_grad";
-        for part in [op, &format!("opaque=['{op}']"), "--structural", "millstream coverage"] {
-            assert!(error.contains(part), "{part}: {error}");
-        }
+        assert_eq!(status, Some(0), "{name}: {shown}{error}");
+        recorded += 1;
     }
-    assert!(recorded >= 16, "{recorded} recordings");
+    assert!(recorded >= 26, "{recorded} recordings");
     let (status, shown, _) = run(&["autocast", "-v"]);
     assert!(status == Some(0) && shown.contains("1.6e-2 rel"), "{shown}");
     let (status, shown, _) = run(&["bf16", "--rtol", "0", "--atol", "1e-9"]);

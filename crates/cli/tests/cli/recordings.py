@@ -2,10 +2,13 @@
 current one, and checks the errors of programs that cannot be recorded."""
 
 import contextlib
+import copy
+import dataclasses
 import io
 import json
 import pathlib
 import re
+import threading
 
 import millstream_record
 import torch
@@ -133,10 +136,111 @@ def opaque():
     said = said.getvalue()
     assert re.search(r"recorded \d+ ops, 1 inputs and 1 outputs: [\d.]+ MB in opaque", said), said
     assert "run it with: millstream run opaque" in said, said
-    for folder, names in [("missing", ()), ("saved", ["aten::_standard_gamma_grad"])]:
-        with record(folder, opaque=names):
-            z = torch._standard_gamma_grad(x, x)
+    gradient = lambda: torch._standard_gamma_grad(x, x)  # noqa: E731
+    refused("missing", gradient, r"aten::_standard_gamma_grad: .*opaque=\['aten::_standard_gamma_g")
+    with record("saved", opaque=["aten::_standard_gamma_grad"]):
+        z = gradient()
     assert y.isfinite().all() and z is not None
+    with contextlib.redirect_stderr(io.StringIO()) as said, record("unwritten"):
+        y = torch.empty(3) + 1
+    said = said.getvalue()
+    assert re.search(r"warning: .*recordings\.py:\d+: .*unknown elements", said), said
+
+
+def names_of(folder):
+    return set(json.loads(pathlib.Path(folder, "bindings.json").read_text()))
+
+
+def first_uses():
+    """Inputs that are read through `detach` first, and written through `data`."""
+    x, w, layer = torch.randn(4), torch.randn(4, requires_grad=True), nn.Linear(4, 3)
+    target = copy.deepcopy(layer)
+    with record("detached"):
+        a, b = x.detach() * 2, w.detach() + w.data
+    with record("data"):
+        w.data.mul_(2)
+    assert names_of("data") == {"in/w", "out/w"}, names_of("data")
+    with record("numpy"):
+        number = layer.weight.detach().numpy().sum()
+        c = torch.from_numpy(x.numpy() + 1) * 2
+    with record("state"):
+        target.load_state_dict(layer.state_dict())
+        for slow, fast in zip(target.parameters(), layer.parameters()):
+            slow.data.copy_(0.9 * slow.data + 0.1 * fast.data)
+    assert {"out/target.weight", "out/target.bias"} <= names_of("state"), names_of("state")
+    with record("functional"):
+        d = torch.autograd.functional.jacobian(lambda x: x.exp(), x)
+    assert a.isfinite().all() and b is not None and number and c is not None and d.shape == (4, 4)
+
+
+@dataclasses.dataclass
+class Results:
+    """Results as classes have them."""
+
+    loss: torch.Tensor
+    parts: list
+
+
+def results():
+    """Results in lists and classes, results that are not kept, and tensors behind closures."""
+    layer, x = nn.Linear(4, 3), torch.randn(2, 4)
+    record("nested_results")(lambda a: {"y": a @ a.T, "z": [a + 1, (a * 2, None)], "n": 3})(x)
+    assert names_of("nested_results") == {"in/a", "out/y", "out/z.0", "out/z.1.0"}
+    record("class")(lambda: Results(layer(x).sum(), [x + 1]))()
+    assert {"out/loss", "out/parts.0"} <= names_of("class"), names_of("class")
+    with record("not_kept", [layer]):
+        layer(x)
+    assert names_of("not_kept") == {"in/weight", "in/bias", "in/x", "out/result"}
+
+    def prepared():
+        model, hidden = nn.Linear(4, 3), {"scale": torch.ones(3)}
+        optimizer = torch.optim.Adam(model.parameters())
+
+        def step():
+            loss = (model(x) * hidden["scale"]).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=False)
+            return loss
+
+        return step
+
+    step = prepared()
+    step()
+    with record("closures"):
+        loss = step()
+    names = names_of("closures")
+    assert {"in/x", "in/model.weight.exp_avg", "in/hidden.scale", "out/loss", "out/model.bias.grad",
+            "out/model.bias.exp_avg_sq", "out/model.weight"} <= names, names
+    assert not any(re.search(r"(input|output)\d", name) for name in names), names
+    assert loss.isfinite()
+
+
+def misuse():
+    """Wrong arguments, and calls that the recorder cannot see."""
+    layer, x = nn.Linear(4, 3), torch.randn(2, 4)
+    for arguments, part in [
+        ((layer,), "the folder is a Linear"), (("x", x), "modules and optimizers"),
+    ]:
+        try:
+            record(*arguments)
+        except TypeError as error:
+            assert part in str(error), error
+        else:
+            raise AssertionError(f"{part}: no error")
+    def in_a_thread():
+        thread = threading.Thread(target=lambda: layer(x))
+        thread.start()
+        thread.join()
+        return x + 1
+
+    try:
+        with record("thread"):
+            y = in_a_thread()
+    except RecordError as error:
+        assert "another thread" in str(error) and y is not None, error
+    else:
+        raise AssertionError("calls of another thread were recorded")
 
 
 def ops():
@@ -193,6 +297,8 @@ def recurrent():
 if __name__ == "__main__":
     torch.manual_seed(1)
     assert millstream_record.RecordError is RecordError
-    for program in (inference, checkpoints, nested, attention, transforms, precisions, dtypes, opaque,
-                    ops, recurrent):
+    for program in (
+        inference, checkpoints, nested, attention, transforms, precisions, dtypes, opaque, ops,
+        recurrent, first_uses, results, misuse,
+    ):
         program()

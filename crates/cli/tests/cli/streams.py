@@ -199,11 +199,21 @@ def needless(d):
     yield b, a + 1
 
 
+def attention(d):
+    """Autograd detaches results of attention with dropout; PyTorch names plain tensors for it."""
+    layer, x = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), d.tensor(2, 4, 8)
+    yield
+    with torch.enable_grad():
+        loss = layer(x).square().mean()
+        loss.backward()
+    yield loss
+
+
 PROGRAMS = {
     missing_wait: "race", with_wait: "proven", event_recorded_twice: "race", needless: "proven",
     no_record_stream: "race", record_stream: "proven", early_read: "race", pageable: "proven",
     read_after_event: "proven", read_after_device: "proven", read_after_other_stream: "race",
-    overwritten_early: "race",
+    overwritten_early: "race", attention: "proven",
 }
 
 
@@ -227,7 +237,37 @@ def recorded(program, verdict):
     (folder / "meta.json").write_text(json.dumps({"verdict": verdict}))
 
 
+def fails(part, program):
+    """Checks the error at the end of a recording, which names the line of the program."""
+    try:
+        with millstream_record.streams("fails"):
+            program()
+    except RuntimeError as error:
+        assert part in str(error) and "streams.py:" in str(error), error
+    else:
+        raise AssertionError(f"{part}: no error")
+    assert not pathlib.Path("fails").exists()
+
+
+def errors():
+    """Errors of callbacks, which PyTorch drops, and of ops, which its hooks lose."""
+    x = torch.ones(3)
+
+    def lost():
+        try:
+            x @ torch.ones(4)
+        except RuntimeError:
+            raise SystemError("returned NULL without setting an exception") from None
+
+    fails("aten::dot", lost)
+    with mock.patch.object(devices.Streams, "recorded", side_effect=KeyError("event")):
+        fails("KeyError('event')", lambda: told.EventRecordCallbacks.fire_callbacks(1, 0))
+    with mock.patch.object(devices.Streams, "after", side_effect=KeyError("op")):
+        fails("KeyError('op')", lambda: x + 1)
+
+
 if __name__ == "__main__":
     torch.manual_seed(1)
     for program, verdict in PROGRAMS.items():
         recorded(program, verdict)
+    errors()
