@@ -15,15 +15,11 @@ to the size of the learning rate, in PyTorch as here.
 import argparse
 import json
 import math
-import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
-
-# PyTorch's observer reports each start and end.
-os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402

@@ -25,7 +25,7 @@ from torch.utils._pytree import tree_leaves
 from . import recorder
 from .devices import tensors_in
 from .naming import Names, globals_of, place
-from .recorder import Elements, Log, RecordError, UNMARKED, bytes_of, leaves_of, storage_of
+from .recorder import Elements, Log, RecordError, UNMARKED, bytes_of, leaves_of, operand, storage_of
 
 # Ops whose results have no elements yet.
 UNWRITTEN = re.compile(r"aten::(new_)?empty")
@@ -51,13 +51,9 @@ class Found:
             if node is None:
                 continue
             self.elements, inputs = elements, node["inputs"]
-            (_, value), = list(leaves_of({"values": inputs["values"][argument:argument + 1]}))[
-                position:position + 1]
+            values = leaves_of({"values": inputs["values"][argument:argument + 1]})
             types = re.findall(r"Tensor\([^)]*\)", inputs["types"][argument])
-            return {
-                "values": [value], "shapes": [list(elements.shape)],
-                "types": types[position:position + 1], "strides": [list(elements.strides)],
-            }
+            return operand([value for _, value in values], types, position, elements)
         return None
 
 
@@ -67,8 +63,10 @@ class FindingLog(Log):
     def __init__(self, opaque=()):
         super().__init__(opaque)
         self.found, self.made, self.written = [], [], set()
-        # The results of the last call that made any, unless the order of frees is recorded.
+        # The results of the last call that made any: the call, the result, its memory and its view.
         self.last = []
+        # The last results that no tensor of the program is, by the names of outputs.
+        self.unnamed = {}
         # Inputs that only calls without a node may have read so far, by storage.
         self.pending = {}
 
@@ -97,9 +95,7 @@ class FindingLog(Log):
         results = super().__torch_dispatch__(func, types, args, kwargs)
         if isinstance(func, HigherOrderOperator):
             return results
-        made = [t for t in tensors_in(results) if t.numel() and not t.is_meta]
-        if made and self.streams is None and not UNWRITTEN.match(func._schema.name):
-            self.last = made
+        self.keep(func, results)
         given = {**dict(zip((p.name for p in func._schema.arguments), args)), **(kwargs or {})}
         for param in func._schema.arguments:
             if param.alias_info is not None and param.alias_info.is_write:
@@ -107,6 +103,18 @@ class FindingLog(Log):
                 self.written.update(storage_of(tensor)._cdata for tensor in written)
                 self.made += [weakref.ref(tensor) for tensor in written]
         return results
+
+
+    def keep(self, func, results):
+        """Keeps the memory of the last results, in case that the program does not: not the tensors,
+        which PyTorch treats otherwise while others refer to them. On devices, memory that is freed
+        later would be given to others."""
+        call = self.calls[-1]
+        if self.streams is not None or call.is_meta or call.name != recorder.name_of(func):
+            return
+        made = [(k, t) for k, t in enumerate(tensors_in(results)) if t.numel()]
+        if made and not UNWRITTEN.match(call.name):
+            self.last = [(call, k, storage_of(t), Elements(t, b"")) for k, t in made]
 
 
 def held_by_program(tensors, frame):
@@ -219,14 +227,14 @@ class record:
             seen.add(place(tensor))
             kept.append(tensor)
         names.used = {name.removeprefix("out/") for name in taken if name.startswith("out/")}
-        last = set(map(id, log.last))
-        if not kept and not names.used:
-            # Views of inputs.
-            kept = log.last
         for number, tensor in enumerate(kept):
-            otherwise = "result" if id(tensor) in last else f"output{number}"
-            self.trace.output(names.of(tensor, otherwise), tensor.detach()
+            self.trace.output(names.of(tensor, f"output{number}"), tensor.detach()
                               if tensor.requires_grad else tensor)
+        if not kept and not names.used:
+            for number, (call, position, storage, elements) in enumerate(log.last):
+                elements.bytes = bytes_of(storage)
+                name = f"out/result{number}" if len(log.last) > 1 else "out/result"
+                log.unnamed[name] = call, position, elements
 
     def _name_found(self, names):
         for number, found in enumerate(self.log.found):

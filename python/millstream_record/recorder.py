@@ -757,10 +757,15 @@ def check(nodes, pairs, consts):
             execute(node)
 
 
+def first_of(nodes):
+    """Returns the first node of the program."""
+    return next(n for n in nodes.list if not n["name"].startswith("[pytorch|"))
+
+
 def with_labels(nodes, pairs, calls, found):
     """Returns the nodes with a label for each input that was found at its first use, in front of
     all calls. The nodes behind the labels get other ids."""
-    first = next(n["id"] for n in nodes.list if not n["name"].startswith("[pytorch|"))
+    first = first_of(nodes)["id"]
     node_of = {id(call): node for node, call in pairs}
     labels = []
     for one in found:
@@ -768,17 +773,42 @@ def with_labels(nodes, pairs, calls, found):
         if side is None:
             # Autograd alone reads it, without the dispatcher.
             continue
-        labels.append({
-            "id": first + len(labels), "name": f"bind:{one.name}",
-            "ctrl_deps": nodes.by_id[first]["ctrl_deps"], "inputs": side,
-            "outputs": {"values": [], "shapes": [], "types": [], "strides": []},
-            "attrs": [{"name": "op_schema", "type": "string", "value": ""}],
-        })
+        labels.append(label(first + len(labels), one.name, nodes.by_id[first]["ctrl_deps"], side))
     for node in nodes.list:
         for field in ("id", "ctrl_deps"):
             if node[field] >= first:
                 node[field] += len(labels)
     return Nodes(nodes.list + labels)
+
+
+def with_results(nodes, pairs, results):
+    """Returns the nodes with a label for each result of the last calls, behind all calls."""
+    node_of = {id(call): node for node, call in pairs}
+    last, labels = nodes.list[-1]["id"], []
+    for name, (call, position, elements) in results.items():
+        side = node_of[id(call)]["outputs"]
+        types = re.findall(r"Tensor\([^)]*\)", ", ".join(side["types"]))
+        values = [value for _, value in leaves_of(side)]
+        side = operand(values, types, position, elements)
+        labels.append(label(last + 1 + len(labels), name, first_of(nodes)["ctrl_deps"], side))
+    return Nodes(nodes.list + labels)
+
+
+def operand(values, types, position, view):
+    """Returns the operand of a label: one of several tensors, with its view."""
+    return {
+        "values": values[position:position + 1], "types": types[position:position + 1],
+        "shapes": [list(view.shape)], "strides": [list(view.strides)],
+    }
+
+
+def label(number, name, caller, side):
+    """Returns a node that binds a name to a tensor."""
+    return {
+        "id": number, "name": f"bind:{name}", "ctrl_deps": caller, "inputs": side,
+        "outputs": {"values": [], "shapes": [], "types": [], "strides": []},
+        "attrs": [{"name": "op_schema", "type": "string", "value": ""}],
+    }
 
 
 def leaves_of(side):
@@ -893,6 +923,10 @@ def write(folder, text, done, tolerance, note, seed, compress):
         nodes = with_labels(nodes, pairs, done.log.calls, found)
         inputs = {one.name: one.elements for one in found if one.elements is not None}
         done.bound = {**inputs, **done.bound}
+    unnamed = getattr(done.log, "unnamed", {})
+    if unnamed:
+        nodes = with_results(nodes, pairs, unnamed)
+        done.bound.update((name, elements) for name, (_, _, elements) in unnamed.items())
     consts, tensors = lost(nodes, pairs)
     check(nodes, pairs, consts)
     names = bindings(nodes, done.bound)
@@ -1133,12 +1167,12 @@ def profiled(folder):
             experimental_config=torch.profiler._ExperimentalConfig(enable_cuda_sync_events=True),
         )
         with without_observer_lines():
-            profiler.start()
+            profiler.__enter__()
         try:
             yield
         finally:
             with without_observer_lines():
-                profiler.stop()
+                profiler.__exit__(None, None, None)
         profiler.export_chrome_trace(str(exported))
         trace = gzip.compress(raw.read_bytes(), mtime=0)
         replace(folder, {TIMELINE: exported.read_bytes(), TIMELINE_TRACE: trace})

@@ -138,8 +138,8 @@ def full_disk():
     try:
         with millstream_record.record(blocked):
             raise AssertionError("the program ran")
-    except NotADirectoryError:
-        pass
+    except millstream_record.RecordError as error:
+        assert "'function/meta.json' cannot be written" in str(error), error
 
 
 if __name__ == "__main__":
