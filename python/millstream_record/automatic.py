@@ -109,10 +109,10 @@ class FindingLog(Log):
         """Keeps the memory of the last results, in case that the program does not: not the tensors,
         which PyTorch treats otherwise while others refer to them. On devices, memory that is freed
         later would be given to others."""
-        call = self.calls[-1]
-        if self.streams is not None or call.is_meta or call.name != recorder.name_of(func):
+        call = self.calls[-1] if self.calls else None
+        if self.streams is not None or not call or call.name != recorder.name_of(func):
             return
-        made = [(k, t) for k, t in enumerate(tensors_in(results)) if t.numel()]
+        made = [(k, t) for k, t in enumerate(tensors_in(results)) if t.numel() and not t.is_meta]
         if made and not UNWRITTEN.match(call.name):
             self.last = [(call, k, storage_of(t), Elements(t, b"")) for k, t in made]
 
