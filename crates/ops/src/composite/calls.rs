@@ -2,6 +2,7 @@
 
 use millstream_types::{AttrValue, Attrs, DType, Result, TensorSpec};
 
+use crate::args::dimension;
 use crate::promotion::{common_dtype, floating};
 
 use super::{Emitter, Symbol, wrong};
@@ -22,8 +23,8 @@ pub(crate) fn along(dim: i64) -> Attrs {
 }
 
 /// Returns the dimension that a number which may be negative stands for.
-pub(crate) fn positive(dim: i64, rank: usize) -> i64 {
-    if dim < 0 { dim + rank.max(1) as i64 } else { dim }
+pub(crate) fn positive(dim: i64, rank: usize) -> Result<i64> {
+    dimension(dim, rank).map(|dim| dim as i64)
 }
 
 /// Returns the dtype that 16-bit floats are computed in: f32, as in PyTorch's kernels.

@@ -231,7 +231,7 @@ fn reduced_slices(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
     let (x, index) = (given.tensor("x")?, given.tensor("index")?);
     let src = given.tensor("source")?;
     let shape = calls.shape(src);
-    let dim = positive(given.int("dim")?.unwrap_or(0), shape.len());
+    let dim = positive(given.int("dim")?.unwrap_or(0), shape.len())?;
     let mut lengths = vec![1i64; shape.len()];
     if let Some(length) = usize::try_from(dim).ok().and_then(|dim| lengths.get_mut(dim)) {
         *length = calls.spec(index).numel() as i64;

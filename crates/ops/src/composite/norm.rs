@@ -44,7 +44,7 @@ const ROWS: &[ArgDoc] = &[
 /// Returns all dimensions but that of the node.
 fn other_dims(calls: &Calls<'_>, x: Symbol, given: &Given<'_>) -> Result<Vec<i64>> {
     let rank = calls.rank(x);
-    let dim = positive(given.int("dim")?.unwrap_or(0), rank);
+    let dim = positive(given.int("dim")?.unwrap_or(0), rank)?;
     Ok((0..rank as i64).filter(|&d| d != dim).collect())
 }
 
@@ -78,7 +78,7 @@ fn weight_norm_backward(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Vec<
 fn renorm(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
     let x = given.tensor("x")?;
     let rank = calls.rank(x);
-    let dim = positive(given.int("dim")?.unwrap_or(0), rank);
+    let dim = positive(given.int("dim")?.unwrap_or(0), rank)?;
     let others: Vec<i64> = (0..rank as i64).filter(|&d| d != dim).collect();
     let most = given.number("maxnorm", 1.0)?;
     let order = given.number("p", 2.0)?;

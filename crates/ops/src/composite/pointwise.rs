@@ -149,7 +149,7 @@ fn many_gammas(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
 fn halves(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<(Symbol, Symbol)> {
     let x = given.tensor("x")?;
     let shape = calls.spec(x).shape().to_vec();
-    let dim = positive(given.int("dim")?.unwrap_or(-1), shape.len());
+    let dim = positive(given.int("dim")?.unwrap_or(-1), shape.len())?;
     let length = usize::try_from(dim).ok().and_then(|dim| shape.get(dim)).copied();
     let half = length.ok_or_else(|| wrong(format!("no dimension {dim}")))? as i64 / 2;
     let part = |start: i64| along(dim).with("start", start).with("length", half);
@@ -161,7 +161,7 @@ fn glu_backward(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
     let grad = given.tensor("grad")?;
     let (a, b) = halves(calls, given)?;
     let rank = calls.rank(a);
-    let dim = positive(given.int("dim")?.unwrap_or(-1), rank);
+    let dim = positive(given.int("dim")?.unwrap_or(-1), rank)?;
     calls.in_floats(&[grad, a, b], |calls, given| {
         let gate = calls.apply("sigmoid", &[given[2]])?;
         let of_a = calls.apply("mul", &[given[0], gate])?;

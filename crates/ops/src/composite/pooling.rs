@@ -401,7 +401,8 @@ fn fractional_backward(calls: &mut Calls<'_>, given: &Given<'_>, dims: usize) ->
     let grad = given.tensor("grad")?;
     let shape = calls.shape(x);
     let dtype = calls.dtype(grad);
-    let outer = shape.len() - dims;
+    let outer = shape.len().checked_sub(dims);
+    let outer = outer.ok_or_else(|| wrong(format!("expected {dims} dimensions or more")))?;
     let mut flat = shape[..outer].to_vec();
     flat.push(-1);
     let zeros = calls.full(shape.clone(), 0i64, dtype)?;

@@ -137,8 +137,8 @@ fn diag_embed(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
     let spec = calls.spec(x).clone();
     let rank = spec.shape().len() + 1;
     let offset = given.int("offset")?.unwrap_or(0);
-    let dim1 = positive(given.int("dim1")?.unwrap_or(-2), rank);
-    let dim2 = positive(given.int("dim2")?.unwrap_or(-1), rank);
+    let dim1 = positive(given.int("dim1")?.unwrap_or(-2), rank)?;
+    let dim2 = positive(given.int("dim2")?.unwrap_or(-1), rank)?;
     let mut shape = ints(spec.shape());
     let Some(length) = shape.pop() else {
         return Err(wrong("expected one or more dimensions"));
@@ -165,7 +165,7 @@ fn unfold_backward(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
     if shape.is_empty() {
         return calls.reshape(grad, &[]);
     }
-    let dim = positive(given.int("dim")?.unwrap_or(0), shape.len());
+    let dim = positive(given.int("dim")?.unwrap_or(0), shape.len())?;
     let zeros = calls.full(shape.clone(), 0i64, dtype)?;
     let windows = calls.spec(grad).shape().get(dim as usize).copied().unwrap_or(0) as i64;
     let starts = calls.range(windows, DType::I64)?;
@@ -192,7 +192,10 @@ fn joined_chunks(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
     let mut joined = 0;
     for &x in given.tensors() {
         let shape: Vec<i64> = calls.shape(x);
-        let dim = positive(given.int("dim")?.unwrap_or(0), shape.len());
+        if shape.is_empty() {
+            return Err(wrong("expected one or more dimensions"));
+        }
+        let dim = positive(given.int("dim")?.unwrap_or(0), shape.len())?;
         let missing = (chunks - shape[dim as usize] % chunks) % chunks;
         let mut pad = vec![0i64; 2 * (shape.len() - dim as usize)];
         if let Some(last) = pad.last_mut() {

@@ -49,7 +49,7 @@ fn ranked(calls: &mut Calls<'_>, given: &Given<'_>, rank: Rank) -> Result<Vec<Sy
         x = calls.reshape(x, &[-1])?;
     }
     let shape = calls.shape(x);
-    let dim = positive(given.int("dim")?.unwrap_or(-1), shape.len());
+    let dim = positive(given.int("dim")?.unwrap_or(-1), shape.len())?;
     let length = usize::try_from(dim).ok().and_then(|dim| shape.get(dim)).copied().unwrap_or(1);
     if length == 0 {
         return Err(wrong("expected one element or more"));

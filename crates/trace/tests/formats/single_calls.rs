@@ -112,3 +112,41 @@ fn errors_name_the_op_and_the_argument() {
     let message = error("aten::relu(Tensor self) -> Tensor", &many);
     assert!(message.contains("2 arguments"), "{message}");
 }
+
+#[test]
+fn dimensions_out_of_range_are_refused() {
+    let x = || floats(&[2, 2], 0);
+    let list = |values: &[i64]| Argument::List(values.iter().map(|v| Argument::Int(*v)).collect());
+    let ints = |values: [i64; 3]| values.map(Argument::Int);
+    let unfold = "aten::unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, \
+                  int step) -> Tensor";
+    let pool = "aten::fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] \
+                kernel_size, int[3] output_size, Tensor indices) -> Tensor";
+    let chunks = "aten::_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor";
+    let attention = "aten::_scaled_dot_product_efficient_attention_backward(Tensor grad_out_, \
+                     Tensor query, Tensor key, Tensor value, Tensor attn_bias, Tensor out, \
+                     Tensor logsumexp, Tensor philox_seed, Tensor philox_offset, float dropout_p, \
+                     bool[4] grad_input_mask) -> (Tensor, Tensor, Tensor, Tensor)";
+    let tensors = || (0..9).map(|k| floats(&[2, 2], k)).collect::<Vec<_>>();
+    for (schema, arguments) in [
+        (unfold, [&[x(), list(&[3])][..], &ints([2, 1, 1])].concat()),
+        (pool, vec![x(), x(), list(&[1]), list(&[1]), tensor(DType::I64, &[2, 2], 1)]),
+        (chunks, vec![Argument::List(vec![floats(&[], 0)]), Argument::Int(0), Argument::Int(2)]),
+        (chunks, vec![Argument::List(vec![x()]), Argument::Int(2), Argument::Int(2)]),
+        (attention, [tensors(), vec![Argument::Float(0.0)]].concat()),
+    ] {
+        lower_call(schema, &arguments, &EtOptions::default()).unwrap_err();
+    }
+}
+
+/// The recorder refuses all other ops while it records.
+#[test]
+fn the_ops_that_the_recorder_accepts_are_lowered() {
+    let names = include_str!("../../../../python/millstream_record/ops.txt");
+    let missing = names.lines().filter(|name| {
+        let schema = format!("{name}(Tensor(a!) self) -> Tensor");
+        let made = lower_call(&schema, &[floats(&[0, 2], 0)], &EtOptions::default());
+        made.is_err_and(|e| format!("{e:?}").contains("opaque="))
+    });
+    assert_eq!(missing.collect::<Vec<_>>(), [""; 0]);
+}

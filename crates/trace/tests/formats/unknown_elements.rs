@@ -185,7 +185,11 @@ fn a_masked_gradient_reads_no_operand_for_it() {
     let list = |value: &str, ty: &str| (value.to_owned(), format!("GenericList[{ty}]"));
     let trace = |mask: &str| {
         let mut nodes = standard()[..2].to_vec();
-        let mut push = |name: &str, schema: &str, given: &[&Part], rest: &[(String, String)], made| {
+        let mut push = |name: &str,
+                        schema: &str,
+                        given: &[&Part],
+                        rest: &[(String, String)],
+                        made| {
             let rest: Vec<_> = rest.iter().map(|(value, ty)| (value.clone(), &**ty)).collect();
             let made = operands(&[made], &[]);
             nodes.push(node(nodes.len() as u32 + 1, name, schema, &operands(given, &rest), &made));

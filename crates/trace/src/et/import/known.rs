@@ -259,8 +259,8 @@ impl Import<'_> {
         for (k, (val, access)) in operands.iter().enumerate() {
             let partial = access.writes() && PARTIAL.contains(&op);
             // Without the gradient of one operand the other is not read: `vmap` passes an empty one.
-            let masked = matches!(k, 1 | 2)
-                && mask.as_ref().is_some_and(|mask| mask.get(2 - k) == Some(&0));
+            let masked =
+                matches!(k, 1 | 2) && mask.as_ref().is_some_and(|mask| mask.get(2 - k) == Some(&0));
             if !access.reads() || partial || masked || self.is_known(*val) {
                 continue;
             }

@@ -219,7 +219,10 @@ fn backward(
     let out = given.tensor(import, "out")?;
     let out = turned(import, out, is_turned)?;
     let mut sums = given.tensor(import, "logsumexp")?;
-    let shape = import.spec(query).shape()[..3].iter().map(|&d| d as i64).collect::<Vec<_>>();
+    let Some(shape) = import.spec(query).shape().get(..3) else {
+        return Err(unsupported("a query of fewer than three dimensions"));
+    };
+    let shape = shape.iter().map(|&d| d as i64).collect::<Vec<_>>();
     match import.spec(sums).shape() {
         &[_, _, length] if length as i64 > shape[2] => {
             let part = Attrs::new().with("dim", 2).with("start", 0).with("length", shape[2]);
