@@ -1105,7 +1105,7 @@ def trace(folder, tolerance=None, note="", seed=None, compress=False, opaque=(),
           streams=None):
     """Records the program inside the `with` block. `tolerance` holds the relative and the absolute
     tolerance of a run; without it, a run has that of each output's dtype. With `compress` the trace
-    is written as et.json.gz. `opaque` names ops whose results are saved, as `torchvision::nms`. `log`
+    is written as et.json.gz. `opaque` names ops whose results are saved. `log`
     is for recordings of other kinds. `streams` tells whether to record what the program does with
     the streams of its devices: if there are any, without it."""
     folder = writable(folder)
@@ -1242,7 +1242,7 @@ def main():
     )
     parser.add_argument(
         "--opaque", nargs="+", default=(), metavar="OP",
-        help="ops whose results are saved, and taken as they are by a run: torchvision::nms",
+        help="ops whose results are saved, and taken as they are by a run",
     )
     parser.add_argument(
         "--streams", action="store_true", default=None,
