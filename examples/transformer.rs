@@ -75,7 +75,7 @@ fn texts(machine: &Machine, count: usize, seed: u64) -> Result<Tensor> {
 pub(crate) fn train(steps: usize, file: &Path) -> Result<[f32; 3]> {
     let machine = Machine::new(MachineConfig::default())?;
     let (p, mut state) = (parameters(&machine)?, State::default());
-    let settings = Adam { lr: 0.01.into(), weight_decay: 0.01, ..Adam::default() };
+    let settings = Adam { lr: 0.01.into(), weight_decay: Some(0.01), ..Adam::default() };
     let mut losses = Vec::new();
     for step in 0..steps {
         let tape = machine.tape();

@@ -62,10 +62,13 @@ import pathlib
 import re
 import shlex
 import shutil
+import statistics
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
+import weakref
 
 import torch
 from safetensors.torch import save
@@ -122,6 +125,35 @@ def line_of_program():
     """Returns the file and the line of the program's innermost frame."""
     lines = (f"{frame.f_code.co_filename}:{frame.f_lineno}" for frame in frames_of_program())
     return next(lines, "an unknown line")
+
+
+# The paths of the modules below each outermost module.
+PATHS = weakref.WeakKeyDictionary()
+
+
+def module_of_program():
+    """Returns the path of the innermost module whose `forward` runs, from the outermost one that does;
+    the outermost one's class for itself, and nothing outside of modules."""
+    frame, running = sys._getframe(1), []
+    while frame is not None:
+        own = frame.f_locals.get("self") if frame.f_code.co_name == "forward" else None
+        if isinstance(own, torch.nn.Module):
+            running.append(own)
+        frame = frame.f_back
+    if not running:
+        return ""
+    if running[-1] not in PATHS:
+        PATHS[running[-1]] = {id(module): name for name, module in running[-1].named_modules()}
+    return PATHS[running[-1]].get(id(running[0])) or type(running[0]).__name__
+
+
+def places_of(pairs):
+    """Returns the nodes of each place of the program: a module and a line."""
+    places = collections.defaultdict(list)
+    for node, call in pairs:
+        line = call.line.removeprefix(os.getcwd() + os.sep)
+        places[", ".join(filter(None, (call.module, line)))].append(node["id"])
+    return places
 
 
 def unsupported(value):
@@ -244,10 +276,10 @@ def in_file(tensor):
 class Call:
     """An intercepted call: for each argument the data that the trace loses, and tensors' shapes."""
 
-    def __init__(self, name, line="an unknown line"):
+    def __init__(self, name, line="an unknown line", module=""):
         # The line of the program that makes the call, whether the call is only that of the ops which
         # follow, and whether its results have no elements.
-        self.line, self.is_composite, self.is_meta = line, False, False
+        self.line, self.module, self.is_composite, self.is_meta = line, module, False, False
         # The node that PyTorch records below that of the op when the call is intercepted.
         self.mark = None
         self.name, self.numbers, self.lists, self.shapes, self.elements = name, {}, {}, {}, {}
@@ -369,7 +401,7 @@ class Log(TorchDispatchMode):
         random = torch.Tag.nondeterministic_seeded in func.tags
         random |= any(param.name in ("dropout_p", "dropout") for param in params)
         random = random and not draws_nothing(params, given)
-        call = Call(name, line)
+        call = Call(name, line, module_of_program())
         if func.namespace == "c10d":
             call.collective = collective(given)
         for at, param in enumerate(params):
@@ -946,6 +978,7 @@ def write(folder, text, done, tolerance, note, seed, compress):
     }
     if tolerance is not None:
         meta["tolerance"] = dict(zip(("rtol", "atol"), tolerance))
+    meta["places"] = places_of(pairs)
     collectives = {node["id"]: call.collective for node, call in pairs if call.collective}
     if collectives:
         meta["collectives"] = collectives
@@ -1206,13 +1239,53 @@ def inside(value):
         else ()
 
 
+class Eager:
+    """The times of a recorded program's later calls, which are not recorded."""
+
+    MOST = 9
+
+    def __init__(self, folder):
+        self.folder, self.times, self.is_timing = writable(folder), [], False
+
+    def call(self, fn):
+        """Calls a function, and writes the median time so far to meta.json. The first call, which
+        PyTorch prepares, does not count."""
+        # A function may call itself.
+        if self.is_timing or len(self.times) > self.MOST:
+            return fn()
+        wait = torch.cuda.synchronize if torch.cuda.is_initialized() else lambda: None
+        wait()
+        start, self.is_timing = time.perf_counter(), True
+        try:
+            results = fn()
+        finally:
+            self.is_timing = False
+        wait()
+        self.times.append(time.perf_counter() - start)
+        if len(self.times) > 1:
+            path = self.folder / "meta.json"
+            meta = json.loads(path.read_text())
+            meta["eager"] = {"seconds": statistics.median(self.times[1:]), "on": processor()}
+            replace(self.folder, {"meta.json": dump(meta)})
+        return results
+
+
+def processor():
+    """Returns the name of the processor that programs run on, as Linux has it."""
+    if torch.cuda.is_initialized():
+        return torch.cuda.get_device_name()
+    info = pathlib.Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    return next((l.split(": ", 1)[1] for l in lines if l.startswith("model name")), "")
+
+
 def record_call(
     folder, fn, inputs, rtol=None, atol=None, seed=None, note="", compress=False, opaque=(),
-    timeline=False, streams=None,
+    timeline=False, streams=None, timed=0,
 ):
     """Records `fn()`, which computes with the tensors of `inputs` and returns its results: a dict,
     a tensor, or a sequence of tensors. With `timeline`, `fn` is called once more, without the
-    recorder, for PyTorch's timeline."""
+    recorder, for PyTorch's timeline, and then `timed` times for the time that it takes."""
     given = None if rtol is None and atol is None else (rtol, atol)
     with trace(folder, given, note, seed, compress, opaque, streams=streams) as t:
         t.inputs(inputs)
@@ -1220,6 +1293,9 @@ def record_call(
     if timeline:
         with profiled(folder):
             fn()
+    eager = Eager(folder)
+    for _ in range(timed):
+        eager.call(fn)
 
 
 def main():
@@ -1264,7 +1340,7 @@ def main():
     try:
         fn, inputs = getattr(module, function)()
         record_call(given.folder, fn, inputs, given.rtol, given.atol, given.seed,
-                    opaque=given.opaque, timeline=given.timeline, streams=given.streams)
+                    opaque=given.opaque, timeline=given.timeline, streams=given.streams, timed=1 + Eager.MOST)
     except RecordError as e:
         sys.exit(f"error: {e}")
 

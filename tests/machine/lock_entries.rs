@@ -36,7 +36,7 @@ fn a_call_enters_once() {
     assert_eq!(entries(&m, || held.push(x.exp().unwrap())), 1, "and again");
     assert_eq!(entries(&m, || held.extend(relu().out(&[&y]).on(&s).unwrap())), 1, "into another");
     assert_eq!(entries(&m, || held.push(m.empty(&s, f32_spec(&[2])).unwrap())), 1, "no call");
-    assert_eq!(entries(&m, || held.push(x.view(f32_spec(&[1, 2])).unwrap())), 1, "a view");
+    assert_eq!(entries(&m, || held.push(x.view_storage(f32_spec(&[1, 2])).unwrap())), 1, "a view");
     assert_eq!(entries(&m, || drop(s.touch(&[&x]).unwrap())), 1, "a touch");
 }
 

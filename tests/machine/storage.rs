@@ -36,7 +36,7 @@ fn filling_in_place_needs_write_access_and_no_gaps() {
     let (machine, stream) = machine();
     let whole = machine.upload(&stream, spec(DType::I32, &[4]), vec![7; 16]).unwrap();
     let gaps = TensorSpec::new(DType::I32, Layout::strided(&[2], &[2], 0).unwrap()).unwrap();
-    let gaps = whole.view(gaps).unwrap();
+    let gaps = whole.view_storage(gaps).unwrap();
     for (tensor, access) in [(&whole, Access::Read), (&gaps, Access::ReadWrite)] {
         let done = tensor.access(access, |blob| blob.fill_with(|_| Ok(()))).unwrap();
         assert!(done.wait().is_err(), "{tensor:?} {access:?}");
@@ -48,11 +48,11 @@ fn filling_in_place_needs_write_access_and_no_gaps() {
 fn views_share_the_storage_and_stay_within_it() {
     let (machine, stream) = machine();
     let bytes = machine.upload(&stream, spec(DType::U8, &[8]), vec![1; 8]).unwrap();
-    let words = bytes.view(spec(DType::I32, &[2])).unwrap();
+    let words = bytes.view_storage(spec(DType::I32, &[2])).unwrap();
     machine.call("add_", &[&words, &words]).on(&stream).unwrap();
     assert_eq!(bytes.read().unwrap(), [2; 8]);
-    assert!(bytes.view(spec(DType::I32, &[3])).is_err());
+    assert!(bytes.view_storage(spec(DType::I32, &[3])).is_err());
     bytes.release().unwrap();
     assert_eq!(words.read().unwrap(), [2; 8], "the storage lives as long as its last tensor");
-    assert!(bytes.view(spec(DType::U8, &[1])).is_err());
+    assert!(bytes.view_storage(spec(DType::U8, &[1])).is_err());
 }

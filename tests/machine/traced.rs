@@ -187,7 +187,7 @@ fn what_a_function_may_use() {
             other.wait_event(&event)?;
             inner.call("add_", &[&own, &scaled]).on(&other)?;
             one_stream.wait_stream(&other)?;
-            let first = own.view(f32_spec(&[1]))?;
+            let first = own.view_storage(f32_spec(&[1]))?;
             inner.call("add_", &[&counter, &first]).on(&one_stream)?;
             inner.barrier()?;
             Ok(vec![counter, own.clone(), first])
@@ -244,7 +244,7 @@ fn what_cannot_be_captured() {
         Ok(vec![])
     });
     let x = upload(&s, &m, &[1.0, 2.0]);
-    let (inner, part) = (m.clone(), x.view(f32_spec(&[1])).unwrap());
+    let (inner, part) = (m.clone(), x.view_storage(f32_spec(&[1])).unwrap());
     let f = m.traced(move |inputs, _| one(&inner, "add", &[&inputs[0], &part]).map(|x| vec![x]));
     for _ in 0..2 {
         assert_eq!(read(&f.call(&[&x]).run().unwrap()[0]), [2.0, 3.0]);

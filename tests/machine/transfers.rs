@@ -62,7 +62,7 @@ fn from_every_memory_to_every_other() {
                     let wide = m.upload(to, f32_spec(&[3, 4]), bytes(&[0.0; 12])).unwrap();
                     let spec =
                         TensorSpec::new(DType::F32, Layout::strided(&[3, 2], &[4, 2], 1).unwrap());
-                    turned.copy_into(&wide.view(spec.unwrap()).unwrap()).unwrap();
+                    turned.copy_into(&wide.view_storage(spec.unwrap()).unwrap()).unwrap();
                     assert_eq!(read(&wide), [0., 1., 0., 4., 0., 2., 0., 5., 0., 3., 0., 6.]);
                 }
             }
@@ -134,7 +134,7 @@ fn a_copy_between_overlapping_views_reads_all_elements_first() {
             let x = m.upload(&stream, f32_spec(&[5]), bytes(&[1., 2., 3., 4., 5.])).unwrap();
             let part = |from: usize| {
                 let layout = Layout::strided(&[4], &[1], from).unwrap();
-                x.view(TensorSpec::new(DType::F32, layout).unwrap()).unwrap()
+                x.view_storage(TensorSpec::new(DType::F32, layout).unwrap()).unwrap()
             };
             part(0).copy_into(&part(1)).unwrap();
             assert_eq!(read(&x), [1., 1., 2., 3., 4.]);

@@ -104,7 +104,7 @@ fn a_recorded_function_has_no_elements() {
         let y = r.function(&[input], |inputs| {
             let error = inputs[0].to_vec::<f32>().unwrap_err().to_string();
             assert!(error.contains("captured.rs") && error.contains("being recorded"), "{error}");
-            let view = inputs[0].view(TensorSpec::contiguous(DType::F32, &[6])?)?;
+            let view = inputs[0].view_storage(TensorSpec::contiguous(DType::F32, &[6])?)?;
             kept = Some(inputs[0].clone());
             Ok(vec![view.sum(..)?])
         })?;

@@ -51,7 +51,7 @@ fn sgd_that_looks_ahead() {
 #[test]
 fn adam_with_decayed_gradients() {
     let got = three_steps(|p, s| {
-        adam(p, s, &Adam { lr: 0.1.into(), weight_decay: 0.1, ..Adam::default() })
+        adam(p, s, &Adam { lr: 0.1.into(), weight_decay: Some(0.1), ..Adam::default() })
     });
     near(got, [0.7047768821612291, -2.2990929134424025, 2.699678694112754]);
 }
@@ -59,9 +59,19 @@ fn adam_with_decayed_gradients() {
 #[test]
 fn adamw_with_decayed_parameters() {
     let got = three_steps(|p, s| {
-        adamw(p, s, &Adam { lr: 0.1.into(), weight_decay: 0.1, ..Adam::default() })
+        adamw(p, s, &Adam { lr: 0.1.into(), weight_decay: Some(0.1), ..Adam::default() })
     });
     near(got, [0.6787954468168939, -2.237032613207549, 2.613660830162564]);
+}
+
+#[test]
+fn the_default_decay_is_that_of_pytorch() {
+    let of = |decay| Adam { lr: 0.1.into(), weight_decay: decay, ..Adam::default() };
+    type Step = fn(&[&Tensor], &mut State, &Adam) -> Result<()>;
+    for (step, decay) in [(adam as Step, 0.0), (adamw as Step, 0.01)] {
+        let [default, set] = [None, Some(decay)].map(|w| three_steps(|p, s| step(p, s, &of(w))));
+        assert_eq!(default, set);
+    }
 }
 
 /// Steps AdamW on all parameters at once, and call by call as the formula says.
@@ -76,7 +86,7 @@ fn a_step_of_all_parameters_has_the_bits_of_single_calls() {
         w
     };
     let (together, apart): (Vec<Tensor>, Vec<Tensor>) = (0..28).map(|k| (of(k), of(k))).unzip();
-    let settings = Adam { lr: 0.1.into(), weight_decay: 0.1, ..Adam::default() };
+    let settings = Adam { lr: 0.1.into(), weight_decay: Some(0.1), ..Adam::default() };
     let mut state = State::default();
     let number = |value: f64| Tensor::from_slice(&[value], (), &m).unwrap();
     let moments: Vec<[Tensor; 2]> =

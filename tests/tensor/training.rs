@@ -83,7 +83,7 @@ impl Model {
         let parameters: Vec<&Tensor> = self.parameters.iter().collect();
         let (state, lr) = (&mut *self.state.lock().unwrap(), self.rate.clone());
         let with_momentum = Sgd { lr: lr.clone(), momentum: 0.9, ..Sgd::default() };
-        let decayed = Adam { lr: lr.clone(), weight_decay: 0.1, ..Adam::default() };
+        let decayed = Adam { lr: lr.clone(), weight_decay: Some(0.1), ..Adam::default() };
         match self.optimiser {
             Optimiser::Sgd => {
                 sgd(&parameters, state, &Sgd { lr, weight_decay: 0.01, ..Sgd::default() })

@@ -13,6 +13,7 @@ use millstream::sbp::S;
 use millstream::{
     Attrs, DType, DeviceId, DriverKind, Machine, MachineConfig, Mesh, Stream, Tensor,
 };
+use millstream_files::println;
 use serde::Serialize;
 
 use super::quantile;

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use millstream_files::{eprintln, println};
 
 use super::{ALL, EngineArgs, Peer, Row, quantile};
 

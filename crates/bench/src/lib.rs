@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use millstream_files::Outputs;
+use millstream_files::{Outputs, println};
 use serde::{Deserialize, Serialize};
 
 use calls::CallsArgs;

@@ -26,6 +26,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use millstream::kernels::PreparedKernel;
 use millstream::{DriverKind, Executable};
+use millstream_files::println;
 use serde::Serialize;
 
 use super::fixture::{Empty, Fixture, READS};

@@ -1,8 +1,9 @@
 //! `--assign`: which streams the calls of a program run on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use millstream_runner::Assigner;
+use millstream_types::nearest::did_you_mean;
 
 /// A value of `--assign`.
 #[derive(Clone, Debug)]
@@ -27,6 +28,13 @@ fn of_text(text: &str) -> Result<Assign, String> {
         "auto" => Assign::By(Assigner::Auto),
         "round-robin" => Assign::By(Assigner::RoundRobin),
         "" => return Err("expected auto, round-robin or a file".to_owned()),
+        file if !Path::new(file).exists() => {
+            let near = did_you_mean(file, ["auto", "round-robin"]);
+            let near = near.map_or_else(String::new, |near| format!("; {near}"));
+            return Err(format!(
+                "there is no such file, and it is neither auto nor round-robin{near}"
+            ));
+        }
         file => Assign::File(file.into()),
     })
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use millstream_files::{OutputError, Outputs};
+use millstream_files::{OutputError, Outputs, eprintln};
 use millstream_runner::RunOptions;
 use millstream_trace::{
     EtOptions, LoadOptions, Number, TraceError, input_files, load, project, single_trace,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use millstream_files::{OutputError, Outputs};
+use millstream_files::{OutputError, Outputs, eprintln};
 use millstream_runner::{RunError, RunOptions, prepare};
 use millstream_trace::{
     Entry, EtOptions, Imported, LoadOptions, Program, TraceError, expand, input_files, load,
@@ -17,6 +17,7 @@ use millstream_trace::{
 use serde_json::json;
 
 use crate::BAD_INPUT;
+use crate::run::no_trace;
 use crate::show::{snippet, tables};
 
 /// The arguments of `millstream coverage`.
@@ -106,7 +107,7 @@ fn all(arguments: &Arguments) -> Result<(), RunError> {
         }
     }
     if covered.is_empty() {
-        return Err(problem("there is no execution trace to count".to_owned()).into());
+        return Err(no_trace(&arguments.paths, "no execution trace to count").into());
     }
     outputs.show(|out, terminal| tables::print_coverage(&covered, out, terminal));
     outputs.write("--report", || {

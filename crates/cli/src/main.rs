@@ -24,15 +24,6 @@
 
 #![deny(missing_docs)]
 
-/// Prints a line to standard error, in place of the standard library's macro, which panics if the
-/// pipe is closed.
-macro_rules! eprintln {
-    ($($arguments:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($arguments)*);
-    }};
-}
-
 mod assign;
 mod convert;
 mod coverage;
@@ -74,7 +65,7 @@ const FILES: &str = "\
 enum Command {
     /// Runs traces and compares their outputs with the expected ones.
     Run(run::Arguments),
-    /// Runs programs under many schedules, each chosen by a seed, and compares the results.
+    /// Runs programs in orders that seeds choose, and compares the results.
     #[cfg(feature = "explore")]
     Simulate(simulate::Arguments),
     /// Proves that lists and traces have no race and no deadlock, or prints a counterexample.
@@ -142,7 +133,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            show::snippet::print_message(&format!("{error:#}"));
             let is_output = error.downcast_ref::<OutputError>().is_some();
             if is_output { ExitCode::from(BAD_INPUT) } else { ExitCode::FAILURE }
         }

@@ -21,6 +21,7 @@ use millstream_trace::{Assignment, LoadOptions, input_files};
 use crate::BAD_INPUT;
 use crate::assign::Assignments;
 use crate::profile::{Forms, Timeline, single_profile, some_rows};
+use crate::show::snippet::print_message;
 
 /// The most rows of each table of gains.
 const ROWS: usize = 8;
@@ -118,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match shown(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            eprintln!("error: {message}");
+            print_message(&message);
             ExitCode::from(BAD_INPUT)
         }
     }
@@ -191,25 +192,21 @@ fn print(
         Source::Predicted => "predicted before",
         other => other.name(),
     };
-    let off = percent(unchanged.total as i64 - profile.total as i64, profile.total);
-    writeln!(out, "{source}: {}", time(profile.total))?;
+    let [before, same, new] = [profile, unchanged, made].map(|p| p.parts().program);
+    let off = percent(same as i64 - before as i64, before);
+    writeln!(out, "{source}: {}", profile.parts())?;
     summary::write_runs(profile, out)?;
-    writeln!(out, "predicted without a change: {} ({off})", time(unchanged.total))?;
+    writeln!(out, "predicted without a change: {} ({off})", time(same))?;
     if !changes.is_empty() {
-        let gain = percent(made.total as i64 - unchanged.total as i64, unchanged.total);
-        writeln!(
-            out,
-            "predicted {}: {} ({gain})",
-            changes.describe().join(", "),
-            time(made.total)
-        )?;
+        let gain = percent(new as i64 - same as i64, same);
+        writeln!(out, "predicted {}: {} ({gain})", changes.describe().join(", "), time(new))?;
         let described = changes.describe();
         let is_new =
             |remark: &&String| !profile.remarks.contains(remark) && !described.contains(remark);
         for remark in made.remarks.iter().filter(is_new) {
             writeln!(out, "{remark}")?;
         }
-        if profile.spread().covers(made.total.abs_diff(unchanged.total)) {
+        if profile.spread().covers(new.abs_diff(same)) {
             writeln!(out, "the runs differ by as much: the change may not be seen")?;
         }
     }
@@ -240,7 +237,7 @@ fn print_waits(
             format!("{} on {}", short_name(&wait.user), names.stream(wait.stream)),
             names.place(&wait.place),
             time(wait.blocked),
-            time(gain.total),
+            time(gain.program),
             gained(made, gain),
         ]);
     }
@@ -263,7 +260,8 @@ fn print_ops(
         let Some(change) = gain.changes.ops.last() else { continue };
         let Some(op) = all.iter().find(|op| op.name == change.name) else { continue };
         let calls = op.count.to_string();
-        let cells = [op.name.clone(), calls, time(op.total), time(gain.total), gained(made, gain)];
+        let cells =
+            [op.name.clone(), calls, time(op.total), time(gain.program), gained(made, gain)];
         table.add_row(cells);
     }
     (1..5).for_each(|column| align_right(&mut table, column));
@@ -272,7 +270,8 @@ fn print_ops(
 }
 
 fn gained(made: &Profile, gain: &Gain) -> String {
-    percent(gain.total as i64 - made.total as i64, made.total)
+    let program = made.parts().program;
+    percent(gain.program as i64 - program as i64, program)
 }
 
 fn more(out: &mut dyn Write, all: usize, shown: usize) -> io::Result<()> {

@@ -25,3 +25,22 @@ pub mod replace;
 
 pub use outputs::{OutputError, Outputs};
 pub use replace::{write, write_log};
+
+/// Prints a line to standard output, in place of the standard library's macro, which panics if the
+/// pipe is closed, as by `| head`.
+#[macro_export]
+macro_rules! println {
+    ($($arguments:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($arguments)*);
+    }};
+}
+
+/// Prints a line to standard error as [`println`] does to standard output.
+#[macro_export]
+macro_rules! eprintln {
+    ($($arguments:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($arguments)*);
+    }};
+}

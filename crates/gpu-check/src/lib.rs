@@ -36,7 +36,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use millstream_files::Outputs;
+use millstream_files::{Outputs, eprintln, println};
 use millstream_trace::input_files;
 
 use millstream::ep::cuda::{CudaBackend, CudaConfig, CudaDevice, Properties};
@@ -219,7 +219,7 @@ fn check(arguments: &Arguments, outputs: Outputs, properties: Properties) -> Res
         }
         section.save()?;
     }
-    print!("{}", locked().text(std::io::stdout().is_terminal()));
+    println!("{}", locked().text(std::io::stdout().is_terminal()).trim_end());
     let ok = locked().ok();
     Ok(ok)
 }

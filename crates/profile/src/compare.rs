@@ -234,7 +234,7 @@ pub fn write(
             None if !comparison.is_measured => {}
             None => writeln!(out, "of single runs; with --repeat, noise is told from change")?,
         }
-        let header = ["op", "calls A", "calls B", "time A", "time B", "change", "", ""];
+        let header = ["op", "calls A", "calls B", "time A", "time B", "change", "in %", "noise?"];
         let mut table = new_table(show.terminal, &header);
         for op in comparison.ops.iter().take(rows) {
             table.add_row([
@@ -245,7 +245,11 @@ pub fn write(
                 time(op.time[1]),
                 signed(op.time),
                 percent(op.time),
-                if op.is_noise == Some(true) { "noise".to_owned() } else { String::new() },
+                match op.is_noise {
+                    Some(true) => "maybe".to_owned(),
+                    Some(false) => "no".to_owned(),
+                    None => String::new(),
+                },
             ]);
         }
         (1..7).for_each(|column| align_right(&mut table, column));

@@ -15,6 +15,7 @@
 //! | `merged` | several ranks in one profile |
 //! | [`order`] | what each instruction comes after; the critical path |
 //! | [`memory`] | who holds memory, and when |
+//! | [`work`] | what calls compute and move |
 //! | [`repeats`] | calls that repeat, which a traced function could replay |
 //! | [`family`] | the kind of work that an instruction does, by its name |
 //! | `spread` | the median of a time that was measured several times |
@@ -49,11 +50,12 @@ pub mod repeats;
 mod scope;
 mod spread;
 pub mod summary;
+pub mod work;
 
 pub use from_list::{ListTimes, of_list};
 pub use interned::Interned;
 pub use launches::LaunchSteps;
-pub use measured::{add_ranges, measured};
+pub use measured::{add_ranges, measured, name_places};
 pub use merged::merged;
 pub use model::{Outcome, Profile, Runs, Source, Times};
 pub use spread::Spread;

@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 
 use millstream_instructions::builder::{InferenceStats, NotKept};
-use millstream_types::{ListId, Origin, Point, StreamId};
+use millstream_types::{ListId, Point, StreamId};
 use millstream_vm::{LaunchTimes, RunTimes};
 
 use crate::from_list::{ListTimes, of_list};
 use crate::launches::{LaunchSteps, outcome};
-use crate::model::{NONE, Outcome, Pause, Profile, Range, Source, Times};
+use crate::model::{NONE, Outcome, Pause, Profile, Range, Role, Source, Times};
 
 struct Measured<'a> {
     run: &'a RunTimes,
@@ -73,6 +73,7 @@ pub fn measured(title: &str, run: &RunTimes) -> Profile {
         stream.worker = times.worker.filter(|_| is_host).map(|worker| worker as u32);
     }
     profile.host_workers = run.host_workers as u32;
+    profile.is_inline = run.is_inline;
     profile.handoff = run.handoff;
     profile.total = run.total;
     profile.remarks.extend(inference(&run.inference));
@@ -119,26 +120,38 @@ fn of_op(op: &str, stats: &InferenceStats) -> Vec<String> {
     lines
 }
 
-/// Adds ranges for parts of the program that are known by the numbers of their places: from the
-/// submission of the first instruction of such a place to that of the last one.
-pub fn add_ranges<'a>(
-    profile: &mut Profile,
-    run: &RunTimes,
-    parts: impl IntoIterator<Item = (&'a str, u64, u64)>,
-) {
-    let number = |origin: &Origin| match origin.first() {
-        Origin::Trace(_, number) => Some(u64::from(*number)),
-        Origin::Unknown | Origin::Code(_) | Origin::Text(_) | Origin::Again(_) => None,
-    };
-    let all = run.list.instructions.iter().zip(&run.issued);
-    let mut issued: Vec<(u64, u64)> =
-        all.filter_map(|(i, issued)| Some((number(&i.origin)?, *issued))).collect();
-    issued.sort_unstable();
+/// Returns the number at the end of a place: of a node or a line.
+fn number(place: &str) -> Option<u64> {
+    place.rsplit([' ', ':']).next()?.parse().ok()
+}
+
+/// Puts the names that a program has for its nodes before these, as in
+/// `layers.0, train.py:12 node 65`.
+pub fn name_places<'a>(profile: &mut Profile, name: impl Fn(u64) -> Option<&'a str>) {
+    for place in &mut profile.places {
+        if let Some(node) = number(place)
+            && let Some(name) = name(node)
+        {
+            *place = format!("{name} node {node}");
+        }
+    }
+}
+
+/// Adds ranges for parts of the program that are known by the numbers of their places, of one file:
+/// from the begin of the first instruction of such a place to the end of the last one.
+pub fn add_ranges<'a>(profile: &mut Profile, parts: impl IntoIterator<Item = (&'a str, u64, u64)>) {
+    let of_place: Vec<Option<u64>> = profile.places.iter().map(|place| number(place)).collect();
+    let works = profile.shown().filter(|(_, i, _)| i.role == Role::Work);
+    let mut all: Vec<(u64, Times)> = works
+        .filter_map(|(_, i, times)| Some(((*of_place.get(i.place as usize)?)?, times)))
+        .collect();
+    all.sort_unstable_by_key(|(number, _)| *number);
     for (name, first, last) in parts {
-        let from = issued.partition_point(|(number, _)| *number < first);
-        let to = issued.partition_point(|(number, _)| *number <= last);
-        let times = || issued[from..to].iter().map(|(_, issued)| *issued);
-        if let (Some(begin), Some(end)) = (times().min(), times().max()) {
+        let from = all.partition_point(|(number, _)| *number < first);
+        let to = all.partition_point(|(number, _)| *number <= last);
+        let own = || all[from..to].iter().map(|(_, times)| times);
+        let (begin, end) = (own().map(|t| t.start).min(), own().map(|t| t.end).max());
+        if let (Some(begin), Some(end)) = (begin, end) {
             profile.ranges.push(Range { name: name.to_owned(), thread: 0, begin, end });
         }
     }
@@ -171,6 +184,33 @@ fn pauses(profile: &Profile, run: &RunTimes) -> Vec<Pause> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Instruction;
+
+    #[test]
+    fn labels_have_the_times_of_execution_and_places_the_names_of_the_program() {
+        let one = |place: u32| Instruction {
+            place,
+            times: Some(Times {
+                start: u64::from(place) * 10,
+                end: 9 + u64::from(place) * 10,
+                ready: 0,
+            }),
+            issued: Some(place.into()),
+            ..Instruction::default()
+        };
+        let places = [3, 5, 8].map(|node| format!("a folder/et.json node {node}"));
+        let mut profile = Profile {
+            places: places.to_vec(),
+            instructions: (0..3).map(one).collect(),
+            ..Profile::default()
+        };
+        add_ranges(&mut profile, [("forward", 2, 5), ("backward", 6, 9), ("nothing", 10, 12)]);
+        let times: Vec<(&str, u64, u64)> =
+            profile.ranges.iter().map(|r| (&*r.name, r.begin, r.end)).collect();
+        assert_eq!(times, [("forward", 0, 19), ("backward", 20, 29)]);
+        name_places(&mut profile, |node| (node == 3).then_some("layers.0, train.py:7"));
+        assert_eq!(profile.places[..2], ["layers.0, train.py:7 node 3", &*places[1]]);
+    }
 
     #[test]
     fn the_inference_cache_is_a_remark() {

@@ -9,46 +9,38 @@ use crate::model::{NONE, Profile, Storage};
 pub struct Held {
     /// The storage.
     pub storage: u32,
-    /// When it was allocated: when the host submitted the allocation.
+    /// When its first use began; 0 for a storage from before the run.
     pub begin: u64,
-    /// When it was released: when the host submitted the release. The end of the run for a storage
-    /// that is never released.
+    /// When its last use ended; the end of the run for a storage that is never released.
     pub end: u64,
 }
 
 /// Returns the times during which the storages of an arena are held, in the order of their begin.
 ///
-/// A program holds memory from the submission of its allocation to that of its release, in program
-/// order. So the highest level is the peak that a run reports, however long its instructions take.
-/// Predictions have no times of submission, and the memory of an executable is planned: there a
-/// storage is held from its first use to its last.
+/// A storage is held from its first use to its last, in the times of execution, as the streams have
+/// them. The program holds it from the submission of its allocation to that of its release, often
+/// long before: the peak that a run reports is that of the program's order.
 pub fn held(profile: &Profile, arena: u32) -> Vec<Held> {
-    let mut last_use: Vec<u64> = vec![0; profile.storages.len()];
-    let mut first_use: Vec<u64> = vec![u64::MAX; profile.storages.len()];
+    let mut uses: Vec<[u64; 2]> = vec![[u64::MAX, 0]; profile.storages.len()];
     for (_, instruction, times) in profile.shown() {
         for operand in profile.operands_of(instruction) {
             let storage = profile.tensors[operand.tensor as usize].storage as usize;
-            last_use[storage] = last_use[storage].max(times.end);
-            first_use[storage] = first_use[storage].min(times.start);
+            let [first, last] = uses[storage];
+            uses[storage] = [first.min(times.start), last.max(times.end)];
         }
     }
-    let submitted = |k: u32| submitted(profile, k);
-    let times = |k: u32| profile.instructions.get(k as usize).and_then(|i| i.times);
+    let of_workspace = |k: u32| {
+        let times = profile.instructions.get(k as usize)?.times?;
+        Some([times.start, times.end])
+    };
     let one = |(k, storage): (usize, &Storage)| {
         let Storage { allocated, released, .. } = *storage;
-        let is_workspace = storage.tensor == NONE;
-        let begin = match (allocated, submitted(allocated)) {
-            (NONE, _) => 0,
-            (_, Some(at)) => at,
-            (_, None) if is_workspace => times(allocated)?.start,
-            (_, None) => times(allocated).map_or(first_use[k], |times| times.start),
+        let [first, last] = match storage.tensor {
+            NONE => of_workspace(allocated)?,
+            _ => uses[k],
         };
-        let end = match (released, submitted(released)) {
-            (NONE, _) => profile.total,
-            (_, Some(at)) => at,
-            (_, None) if is_workspace => times(released)?.end,
-            (_, None) => times(released).map_or(0, |times| times.start).max(last_use[k]),
-        };
+        let begin = if allocated == NONE { 0 } else { first };
+        let end = if released == NONE { profile.total } else { last };
         let end = end.max(begin.saturating_add(1));
         (begin != u64::MAX).then_some(Held { storage: k as u32, begin, end })
     };
@@ -56,12 +48,6 @@ pub fn held(profile: &Profile, arena: u32) -> Vec<Held> {
     let mut held: Vec<Held> = storages.filter_map(one).collect();
     held.sort_by_key(|held| (held.begin, held.storage));
     held
-}
-
-/// Returns when the program submitted an instruction by itself.
-fn submitted(profile: &Profile, k: u32) -> Option<u64> {
-    let instruction = profile.instructions.get(k as usize);
-    instruction.filter(|instruction| instruction.parent == NONE)?.issued
 }
 
 /// The memory of an arena from a moment on.
@@ -85,51 +71,29 @@ impl Level {
     }
 }
 
-/// A storage begins or ends.
+/// A storage begins or ends. What ends at a moment makes room for what begins there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Change {
     at: u64,
-    /// Orders the changes of one moment: the position of the instruction, from 1. Without times of
-    /// submission, what ends at a moment makes room for what begins there.
-    position: u32,
-    ends: bool,
+    begins: bool,
     storage: u32,
-}
-
-/// Returns the changes of an arena's memory, in order.
-fn changes(profile: &Profile, held: &[Held]) -> Vec<Change> {
-    let position = |k: u32| submitted(profile, k).map(|_| k + 1);
-    let mut changes = Vec::with_capacity(held.len() * 2);
-    for &Held { storage, begin, end } in held {
-        let of = &profile.storages[storage as usize];
-        let first = match of.allocated {
-            NONE => 0,
-            allocated => position(allocated).unwrap_or(NONE),
-        };
-        let (end, last) = match of.released {
-            NONE => (end, NONE),
-            // A workspace ends with its instruction.
-            released if released == of.allocated && first != NONE => (begin, first),
-            released => (end, position(released).unwrap_or(0)),
-        };
-        changes.push(Change { at: begin, position: first, ends: false, storage });
-        changes.push(Change { at: end, position: last, ends: true, storage });
-    }
-    changes.sort_unstable();
-    changes
 }
 
 /// Returns the memory of an arena over time: the highest level of each moment at which it changes,
 /// and the one after it.
 pub fn curve(profile: &Profile, held: &[Held]) -> Vec<Level> {
-    let changes = changes(profile, held);
+    let both = |&Held { storage, begin, end }: &Held| {
+        [(begin, true), (end, false)].map(|(at, begins)| Change { at, begins, storage })
+    };
+    let mut changes: Vec<Change> = held.iter().flat_map(both).collect();
+    changes.sort_unstable();
     let mut taken: BTreeMap<u64, u32> = BTreeMap::new();
     let (mut levels, mut bytes) = (Vec::new(), 0);
     let mut highest: Option<Level> = None;
-    for (k, &Change { at, ends, storage, .. }) in changes.iter().enumerate() {
+    for (k, &Change { at, begins, storage }) in changes.iter().enumerate() {
         let Storage { offset, size, .. } = profile.storages[storage as usize];
         let end = offset.checked_add(size);
-        if !ends {
+        if begins {
             bytes += size;
             if let Some(end) = end {
                 *taken.entry(end).or_default() += 1;
@@ -168,6 +132,32 @@ pub fn peak(levels: &[Level]) -> Option<Level> {
     levels.iter().copied().reduce(|best, level| if level.bytes > best.bytes { level } else { best })
 }
 
+/// Returns the most bytes of an arena that the program holds at once: from an allocation to the
+/// release, in the order of the program, which is the peak that a run reports. None for a prediction
+/// and for the memory of an executable, which is planned.
+pub fn most_held(profile: &Profile, arena: u32) -> Option<u64> {
+    let mut changes: Vec<(u32, bool, u64)> = Vec::new();
+    for storage in profile.storages.iter().filter(|storage| storage.arena == arena) {
+        let begins = profile.instructions.get(storage.allocated as usize);
+        if begins.is_some_and(|i| i.issued.is_none() || i.parent != NONE) {
+            return None;
+        }
+        // What is there before comes first. A workspace begins and ends with its instruction.
+        let at = |k: u32| if k == NONE { 0 } else { k + 1 };
+        changes.push((at(storage.allocated), false, storage.size));
+        if storage.released != NONE {
+            changes.push((at(storage.released), true, storage.size));
+        }
+    }
+    changes.sort_unstable();
+    let (mut held, mut most) = (0, 0);
+    for (_, ends, size) in changes {
+        held = if ends { held - size } else { held + size };
+        most = most.max(held);
+    }
+    Some(most)
+}
+
 /// Returns the storages that are taken at a moment, the largest first.
 pub fn holders(profile: &Profile, held: &[Held], at: u64) -> Vec<u32> {
     let taken = held.iter().filter(|held| held.begin <= at && at < held.end.max(held.begin + 1));
@@ -188,4 +178,52 @@ pub fn reused(profile: &Profile, storage: u32) -> Option<u32> {
             && other_end.is_some_and(|other_end| other.offset < end && own.offset < other_end)
     });
     overlapping.next().map(|(k, _)| k as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Instruction, Operand, Stream, Tensor, Times};
+
+    /// Two calls that are submitted at once and run one after the other, the second in new memory.
+    #[test]
+    fn memory_is_in_use_when_calls_run_and_held_from_their_submission() {
+        let call = |k: u32| Instruction {
+            issued: Some(u64::from(k)),
+            times: Some(Times {
+                ready: 0,
+                start: 10 + u64::from(k) * 10,
+                end: 20 + u64::from(k) * 10,
+            }),
+            operands: [k, k + 1],
+            parent: NONE,
+            ..Instruction::default()
+        };
+        let release = Instruction { issued: Some(2), stream: NONE, parent: NONE, ..call(9) };
+        let storage = |k: u32| Storage {
+            size: 8,
+            offset: u64::from(k) * 8,
+            tensor: k,
+            allocated: k,
+            released: 2,
+            ..Storage::default()
+        };
+        let profile = Profile {
+            streams: vec![Stream::default()],
+            tensors: [0, 1].map(|storage| Tensor { storage, ..Tensor::default() }).to_vec(),
+            storages: [0, 1].map(storage).to_vec(),
+            instructions: vec![call(0), call(1), Instruction { times: None, ..release }],
+            operands: [0, 1].map(|tensor| Operand { tensor, reads: false, writes: true }).to_vec(),
+            total: 40,
+            ..Profile::default()
+        };
+        let held = held(&profile, 0);
+        assert_eq!(
+            held.iter().map(|h| [h.begin, h.end]).collect::<Vec<[u64; 2]>>(),
+            [[10, 20], [20, 30]]
+        );
+        let levels = curve(&profile, &held);
+        assert_eq!(levels.iter().map(|level| level.bytes).max(), Some(8));
+        assert_eq!(most_held(&profile, 0), Some(16));
+    }
 }

@@ -15,6 +15,7 @@ pub fn merged(title: &str, ranks: Vec<(u64, Profile)>) -> Profile {
         let is_first = rank == 0;
         all.source = profile.source;
         all.host_workers = all.host_workers.max(profile.host_workers);
+        all.is_inline = profile.is_inline;
         all.handoff = all.handoff.or(profile.handoff);
         merge_runs(&mut all.runs, profile.runs);
         all.total = all.total.max(profile.total + later);

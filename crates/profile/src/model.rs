@@ -6,10 +6,14 @@
 //! Long because a field of each kind has its documentation.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 
+use millstream_vm::Range as Measured;
 use serde::{Deserialize, Serialize};
 
 use crate::spread::Spread;
+use crate::summary::time;
+use crate::work::Rates;
 
 /// The position of an instruction, a stream, a name, … that does not exist.
 pub const NONE: u32 = u32::MAX;
@@ -325,14 +329,14 @@ pub struct Pause {
 /// The repeats of a program, of which a profile has the times of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Runs {
-    /// The time of each.
+    /// The time of the program in each.
     pub totals: Vec<u64>,
     /// The time of the calls of each op in each, by name.
     pub ops: BTreeMap<String, Vec<u64>>,
 }
 
 /// A profile.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
     /// The program's name.
     pub title: String,
@@ -365,23 +369,72 @@ pub struct Profile {
     pub ranges: Vec<Range>,
     /// The times in which the program waited.
     pub pauses: Vec<Pause>,
-    /// The time of the whole run.
+    /// The time of the whole run: [`Profile::parts`] divides it.
     pub total: u64,
     /// How many workers the host's streams share; 0 if that is not known.
     pub host_workers: u32,
+    /// Whether the program ran the host's streams itself, call by call: by the inline driver.
+    pub is_inline: bool,
     /// The mean time from the end of a call of one worker to the beginning of a call of another one
     /// that has waited for it, in nanoseconds, on the computer of the run; none if it is not known.
     pub handoff: Option<u64>,
     /// All repeats of the program, if it was run several times: this profile is of one in the
     /// middle.
     pub runs: Runs,
+    /// The rates that the computer of the run reaches, if they were measured.
+    pub peak: Option<Rates>,
+    /// The time of PyTorch's calls of each op, without `aten::`, if the recording has a timeline.
+    pub recorded: BTreeMap<String, u64>,
+}
+
+/// The times of a program, and of the reads of its outputs behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Parts {
+    /// The time of the program.
+    pub program: u64,
+    /// The time of the reads.
+    pub reading: u64,
+    /// When the reads begin.
+    pub reads_at: u64,
+}
+
+impl fmt::Display for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.reading {
+            0 => f.write_str(&time(self.program)),
+            reading => write!(f, "{}, outputs read in {}", time(self.program), time(reading)),
+        }
+    }
 }
 
 impl Profile {
-    /// Returns the spread of the whole time over the repeats of the program.
+    /// Returns the times of the program and of the reads of its outputs: those of their ranges.
+    /// Without these, as in a prediction from a list, the reads are what begins when everything
+    /// else has ended.
+    pub fn parts(&self) -> Parts {
+        // The ranges of a rank have its number in their names.
+        let of = |name: &str| {
+            let own = self.ranges.iter().filter(|range| range.name.ends_with(name));
+            own.map(|r| [r.begin, r.end]).reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])])
+        };
+        match (of(Measured::PROGRAM), of(Measured::READING)) {
+            (Some([from, to]), Some([begin, end])) => {
+                Parts { program: to - from, reading: end - begin, reads_at: begin }
+            }
+            _ => {
+                let others = self.shown().filter(|(_, i, _)| self.name_of(i) != "SyncRead");
+                let last = others.map(|(_, _, times)| times.end).max().unwrap_or(self.total);
+                let has_reads = self.shown().any(|(_, _, times)| times.end > last);
+                let program = if has_reads { last } else { self.total };
+                Parts { program, reading: self.total - program, reads_at: program }
+            }
+        }
+    }
+
+    /// Returns the spread of the program's time over its repeats.
     pub fn spread(&self) -> Spread {
         let of_runs = Spread::of(self.runs.totals.iter().copied());
-        of_runs.unwrap_or(Spread::one(self.total))
+        of_runs.unwrap_or_else(|| Spread::one(self.parts().program))
     }
 
     /// Gives streams, by position, and tensors the names that the program has for them. A stream

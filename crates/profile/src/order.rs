@@ -333,6 +333,18 @@ pub fn critical_path(profile: &Profile, order: &Order) -> Vec<OnPath> {
         if host && instruction.issued.is_some() {
             let issued = issued.min(begun);
             push(Segment::Gap { before: at }, issued, begun);
+            // The inline driver runs each instruction before the program goes on.
+            let is_done = |k: &u32| {
+                let own = &profile.instructions[*k as usize];
+                own.is_shown() && own.parent == NONE && own.times.is_some_and(|t| t.end <= issued)
+            };
+            if let Some(k) = (0..at).rev().find(is_done).filter(|_| profile.is_inline)
+                && let Some(Times { end, .. }) = timed(k)
+            {
+                push(Segment::Submits { before: profile.root_of(at) }, end, issued);
+                (at, upto) = (k, end);
+                continue;
+            }
             // The program goes on after its last wait.
             let rank = profile.streams[instruction.stream as usize].rank;
             let ended_pauses = ended_pauses.get(&rank).map_or(&[][..], |all| all);

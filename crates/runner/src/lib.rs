@@ -70,6 +70,8 @@ use std::sync::Arc;
 
 use millstream_instructions::InstructionList;
 use millstream_trace::{Body, Program};
+use millstream_types::{StreamKey, StreamMode, StreamType};
+use millstream_vm::DriverKind;
 
 use dry_run::Subject;
 use lower::{Lowered, lower, lower_known};
@@ -160,7 +162,25 @@ pub fn prepare(program: Arc<Program>, options: &RunOptions) -> Result<Prepared, 
             Kind::List(Box::new(list::check(policies, &options.machine.ops, &program, lines)?))
         }
     };
-    Ok(Prepared { program, options: options.clone(), kind })
+    let is_serial = options.machine.communicator.ranks() == 1
+        && match &kind {
+            Kind::Statements(lowered) => lowered.is_serial(options),
+            Kind::List(checked) => checked.is_serial(),
+        };
+    let mut options = options.clone();
+    if options.inline_if_serial && is_serial {
+        options = options.machine(|config| config.driver(DriverKind::Inline));
+    }
+    Ok(Prepared { program, options, kind })
+}
+
+/// Returns whether a program that uses these streams alone has nothing to run side by side: they
+/// are one compute stream of the host.
+fn is_serial<'s>(mut streams: impl Iterator<Item = (&'s StreamKey, StreamMode)>) -> bool {
+    let Some(first) = streams.next() else { return true };
+    let (key, mode) = first;
+    let is_host = key.device.is_host() && key.ty == StreamType::COMPUTE;
+    is_host && mode == StreamMode::InOrder && streams.all(|other| other == first)
 }
 
 /// Takes a program of statements as checked, without a check. For generated programs that are valid

@@ -14,7 +14,7 @@ use millstream_stream_policy::PolicyTable;
 use millstream_trace::{Line, Program, Span, TraceError, output_of};
 use millstream_types::nearest::nearest;
 use millstream_types::{DeviceId, Error, Origin, ReadId, TensorId, TensorSpec};
-use millstream_vm::{Machine, Tensor, accepts, with_origin};
+use millstream_vm::{Machine, Range, Tensor, accepts, with_origin};
 
 use crate::error::{RunError, distinct, placed};
 use crate::measure::measure_list;
@@ -38,6 +38,13 @@ impl Checked {
     /// Returns the list.
     pub(crate) fn list(&self) -> &InstructionList {
         self.list.list()
+    }
+
+    /// Returns whether its instructions run on one compute stream of the host.
+    pub(crate) fn is_serial(&self) -> bool {
+        let InstructionList { streams, executables, .. } = self.list();
+        let is_one = crate::is_serial(streams.iter().map(|stream| (&stream.key, stream.mode)));
+        is_one && executables.is_empty()
     }
 }
 
@@ -323,6 +330,7 @@ fn round(
     let bound: Vec<Tensor> = checked.externals.iter().map(|k| tensors[*k].clone()).collect();
     let compile = || machine.compile(&checked.list);
     let executable = with_origin(&Origin::Unknown, compile).map_err(whole)?;
+    let range = machine.range(Range::PROGRAM);
     let start = Instant::now();
     let mut errors = Vec::new();
     let origin = program.origin(program.source.span(0..0));
@@ -337,6 +345,8 @@ fn round(
         waited => waited.map_err(whole)?,
     }
     let wall = start.elapsed();
+    drop(range);
+    let _range = machine.range(Range::READING);
     let mut reads = Vec::with_capacity(checked.outputs.len());
     for (output, source) in program.outputs.iter().zip(&checked.outputs) {
         let place = output.site.span();

@@ -46,6 +46,19 @@ pub(crate) struct Lowered {
     pub(crate) executables: Vec<LoweredBlock>,
 }
 
+impl Lowered {
+    /// Returns whether its calls run on one compute stream of the host.
+    pub(crate) fn is_serial(&self, options: &RunOptions) -> bool {
+        let is_spread_later = options.replay && options.compute_streams > 1;
+        let steps = self.main.steps.iter().filter_map(|step| match &step.action {
+            StepAction::Call(call) => Some(&self.streams[call.stream.index()]),
+            StepAction::Launch(_) | StepAction::Effect(_) => None,
+        });
+        let is_one = crate::is_serial(steps.map(|(key, mode)| (key, *mode)));
+        is_one && self.executables.is_empty() && !is_spread_later
+    }
+}
+
 /// Lowered statements that run in order.
 #[derive(Debug)]
 pub(crate) struct LoweredBlock {

@@ -85,6 +85,10 @@ pub struct RunOptions {
     /// imported with [`EtOptions::ops`](millstream_trace::EtOptions::ops), which must be equal to
     /// the ops here.
     pub machine: MachineConfig,
+    /// Whether a program of one rank whose calls all run on one compute stream of the host has the
+    /// inline driver, whatever [`RunOptions::machine`] says: with nothing to run side by side, a
+    /// worker only adds the hand-over of each call.
+    pub inline_if_serial: bool,
     /// The device of tensors and streams that name none.
     pub device: DeviceId,
     /// The options of [`DriverKind::Simulated`].
@@ -165,6 +169,7 @@ impl Default for RunOptions {
     fn default() -> RunOptions {
         RunOptions {
             machine: MachineConfig::default(),
+            inline_if_serial: false,
             device: DeviceId::cpu(0),
             simulation: Steps::default(),
             compute_streams: 1,
@@ -286,6 +291,7 @@ impl RunOptions {
 
 millstream_types::setters! {
     RunOptions:
+    inline_if_serial: bool,
     device: DeviceId,
     simulation: Steps,
     compute_streams: u32,

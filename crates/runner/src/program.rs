@@ -1,13 +1,14 @@
 //! Runs a program of statements.
 
 use std::cell::OnceCell;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millstream_instructions::{Body as Line, InstructionList};
 use millstream_trace::{Program, TraceError, ValueRef};
-use millstream_types::{Error, TensorId, TensorSpec};
-use millstream_vm::{DriverKind, Machine, Tensor, with_origin};
+use millstream_types::{Error, StreamType, TensorId, TensorSpec};
+use millstream_vm::{DriverKind, Machine, Range, Tensor, with_origin};
 
 use crate::dry_run::Subject;
 use crate::error::{RunError, distinct, placed};
@@ -92,6 +93,12 @@ pub(crate) fn run(
         let named = report.streams.iter_mut().filter(|stream| stream.key == key);
         named.for_each(|stream| stream.name = Some(name.to_owned()));
     }
+    let used = match &replayed {
+        Some(replayed) => compute_streams(replayed.executable.list()),
+        None => report.streams.iter().filter(|s| s.key.ty == StreamType::COMPUTE).count(),
+    };
+    let most = if program.spread { options.compute_streams } else { 1 };
+    report.compute_streams = [used as u32, most];
     let list = report.list.as_ref().or(report.times.as_ref().map(|times| &times.list));
     report.names = list.map(|list| names(program, options, list)).unwrap_or_default();
     if let Some(replayed) = replayed {
@@ -99,6 +106,13 @@ pub(crate) fn run(
     }
     report.schedule = machine.schedule().map_err(|e| RunError::whole(program, &e))?;
     Ok(report)
+}
+
+/// Returns the number of compute streams with instructions of a list.
+fn compute_streams(list: &InstructionList) -> usize {
+    let used = list.instructions.iter().filter_map(|i| i.body.at()).map(|at| at.stream.index());
+    let is_compute = |stream: &usize| list.streams[*stream].key.ty == StreamType::COMPUTE;
+    used.filter(is_compute).collect::<HashSet<usize>>().len()
 }
 
 /// Reports a run that ended early: its outputs were not read.
@@ -161,7 +175,7 @@ fn round(
         (true, Some(_)) => Some(machine.profile_times().map_err(whole)?),
     };
     let before = Before::of(machine).map_err(whole)?;
-    let range = machine.range("the program");
+    let range = machine.range(Range::PROGRAM);
     let start = Instant::now();
     let mut execution = execution.with_progress(options.progress.as_ref());
     let executed = options.cancellable(|| match replayed {
@@ -184,7 +198,7 @@ fn round(
     }
     let wall = start.elapsed();
     drop(range);
-    let reads_outputs = machine.range("reading the outputs");
+    let reads_outputs = machine.range(Range::READING);
     let begun = Instant::now();
     let read = match executed {
         Ok(()) => read_all(program, &mut execution),

@@ -12,18 +12,17 @@ use crate::report::RunReport;
 /// The sums of a recorded run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedRun {
-    /// The time of the whole run, in nanoseconds.
-    pub total: u64,
-    /// The time of the run of all ranks.
-    pub of_ranks: u64,
+    /// The time of the program, without the reads of its outputs, in nanoseconds: of the program of
+    /// all ranks.
+    pub program: u64,
     /// The time of the calls of each op, by name.
     pub ops: BTreeMap<String, u64>,
 }
 
 impl RecordedRun {
     fn of(times: &RunTimes) -> RecordedRun {
-        let mut run =
-            RecordedRun { total: times.total, of_ranks: times.total, ops: BTreeMap::new() };
+        let [begin, end] = times.program();
+        let mut run = RecordedRun { program: end - begin, ops: BTreeMap::new() };
         let mut add = |list: &InstructionList, index: usize, takes: u64| {
             let Some(instruction) = list.instructions.get(index) else { return };
             let body = &instruction.body;
@@ -69,13 +68,13 @@ const GROUP: u32 = u32::MAX - 3;
 pub(crate) fn keep(machine: &Machine, times: RunTimes, report: &mut RunReport) {
     let mut own = RecordedRun::of(&times);
     match of_ranks(&**machine.communicator(), &times, report.recorded.len()) {
-        Ok(of_ranks) => own.of_ranks = of_ranks,
+        Ok(of_ranks) => own.program = of_ranks,
         // Another rank has ended, and keeps an earlier run.
         Err(_) if report.times.is_some() => return,
         Err(_) => {}
     }
     report.recorded.push(own);
-    let totals: Vec<u64> = report.recorded.iter().map(|run| run.of_ranks).collect();
+    let totals: Vec<u64> = report.recorded.iter().map(|run| run.program).collect();
     let off = |run: usize, median: u64| totals[run].abs_diff(median);
     let last = totals.len() - 1;
     let mut sorted = totals.clone();
@@ -86,25 +85,28 @@ pub(crate) fn keep(machine: &Machine, times: RunTimes, report: &mut RunReport) {
     }
 }
 
-/// Returns the time of a run of all ranks, by its number: from the first begin to the last end. The
-/// clocks of several processes have nothing in common, so there it is the time of the slowest rank.
+/// Returns the time of the program of all ranks in a run, by the run's number: from the first begin
+/// to the last end. The clocks of several processes have nothing in common, so there it is the time
+/// of the slowest rank.
 fn of_ranks(
     communicator: &dyn Communicator,
     times: &RunTimes,
     run: usize,
 ) -> Result<u64, CommError> {
+    let [begin, end] = times.program();
+    let own = end - begin;
     if communicator.ranks() == 1 {
-        return Ok(times.total);
+        return Ok(own);
     }
     let next = Exchange::NUMBERS * run as u64;
     let what = "the times of the ranks' runs";
     let mut exchange = Exchange { communicator, group: GROUP, what, next };
-    let all: Vec<(u64, u64)> = exchange.all(&(times.began, times.total))?;
+    let all: Vec<(u64, u64)> = exchange.all(&(times.began + begin, own))?;
     let is_one_process = communicator.kind() == "local";
-    let first = all.iter().map(|(began, _)| *began).min().unwrap_or(times.began);
-    let time = |(began, total): &(u64, u64)| match is_one_process {
-        true => began + total - first,
-        false => *total,
+    let first = all.iter().map(|(began, _)| *began).min().unwrap_or(0);
+    let time = |(began, takes): &(u64, u64)| match is_one_process {
+        true => began + takes - first,
+        false => *takes,
     };
-    Ok(all.iter().map(time).max().unwrap_or(times.total))
+    Ok(all.iter().map(time).max().unwrap_or(own))
 }

@@ -77,7 +77,7 @@ fn one(
     if dense {
         return Ok(target);
     }
-    let view = target.view(tensor.spec.clone())?;
+    let view = target.view_storage(tensor.spec.clone())?;
     target.release()?;
     Ok(view)
 }

@@ -7,7 +7,7 @@
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | [`table`] | tables, their width, numbers of bytes with a unit |
+//! | [`table`] | tables and messages, their width, numbers of bytes with a unit |
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

@@ -10,13 +10,52 @@ pub fn new_table(terminal: bool, header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
     table.set_content_arrangement(ContentArrangement::Dynamic);
-    // Names in a file or a pipe are for other programs, and stay whole.
-    match terminal || std::env::var_os("COLUMNS").is_some() {
+    match is_fitted(terminal) {
         true => table.set_width(width(terminal)),
         false => table.set_content_arrangement(ContentArrangement::Disabled),
     };
     table.set_header(header.iter().copied());
     table
+}
+
+/// Returns whether output fits a width. Names in a file or a pipe are for other programs, and stay
+/// whole.
+fn is_fitted(terminal: bool) -> bool {
+    terminal || std::env::var_os("COLUMNS").is_some()
+}
+
+/// Returns a message with line breaks between words where it would be wider than tables are, behind
+/// `before` columns. Words are never divided.
+pub fn wrapped(message: &str, before: usize, terminal: bool) -> String {
+    match is_fitted(terminal) {
+        true => fill(message, usize::from(width(terminal)).saturating_sub(before).max(20)),
+        false => message.to_owned(),
+    }
+}
+
+fn fill(message: &str, width: usize) -> String {
+    let mut filled = String::with_capacity(message.len());
+    for (k, line) in message.split('\n').enumerate() {
+        let start = line.len() - line.trim_start().len();
+        let (indent, text) = line.split_at(start);
+        filled.push_str(if k > 0 { "\n" } else { "" });
+        filled.push_str(indent);
+        let mut column = start;
+        for (k, word) in text.split(' ').enumerate() {
+            let length = word.chars().count();
+            if k > 0 && column + 1 + length > width {
+                filled.push('\n');
+                filled.push_str(indent);
+                column = start;
+            } else if k > 0 {
+                filled.push(' ');
+                column += 1;
+            }
+            filled.push_str(word);
+            column += length;
+        }
+    }
+    filled
 }
 
 /// Returns the width of tables in columns: what `COLUMNS` says, or the terminal's.
@@ -57,7 +96,14 @@ pub fn bytes(count: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::bytes;
+    use super::{bytes, fill};
+
+    #[test]
+    fn lines_break_between_words() {
+        assert_eq!(fill("a word of text", 6), "a word\nof\ntext");
+        assert_eq!(fill("inseparable\n  b c", 4), "inseparable\n  b\n  c");
+        assert_eq!(fill("", 4), "");
+    }
 
     #[test]
     fn bytes_have_binary_units() {

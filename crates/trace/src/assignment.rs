@@ -268,7 +268,8 @@ fn apply(reader: &Reader<'_>, program: &mut Program) -> Result<()> {
         statements(&mut executable.block.statements, &mut resolved);
     }
     for resolved in resolved.iter().filter(|resolved| !resolved.is_used) {
-        reader.recover::<()>(Err(resolved.rule.error("the rule holds for no call")))?;
+        let message = format!("the rule holds for no call of {}", program.source.name());
+        reader.recover::<()>(Err(resolved.rule.error(message)))?;
     }
     Ok(())
 }

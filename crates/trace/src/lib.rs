@@ -89,7 +89,7 @@ pub use compare::{Comparison, Mismatch, Tolerance, compare};
 pub use data::Data;
 pub use error::{ErrorKind, Excerpt, MAX_ERRORS, Result, Site, TraceError};
 pub use et::EtOptions;
-pub use et::report::{Imported, Label, Skipped};
+pub use et::report::{Eager, Imported, Label, Skipped};
 pub use expand::{Entry, expand, single_trace};
 pub use hint::{Hint, Probe};
 pub use input_files::input_files;

@@ -129,7 +129,7 @@ pub(super) const VERBS: &[Verb] = &[
     on("batch", |c| kept(c.m.batch().call(&c.prepared, &c.s))),
     on("empty tensor", |c| kept(c.m.empty(&c.s, f32_spec(&[2])))),
     on("new tensor", |c| kept(Tensor::zeros(2, DType::F32, &c.s))),
-    verb("view", |c| kept(c.x.view(f32_spec(&[1])))),
+    verb("view", |c| kept(c.x.view_storage(f32_spec(&[1])))),
     on("upload", |c| kept(c.m.upload(&c.s, f32_spec(&[2]), bytes(&[7.0, 8.0])))),
     on("copy", |c| kept(c.x.copy_to(&c.s))),
     verb("copy into a tensor", |c| kept(c.x.copy_into(&c.y))),

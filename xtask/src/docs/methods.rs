@@ -30,7 +30,6 @@ const WITHOUT: &[(&str, &str)] = &[
     ("randint", "`Tensor::randint`"),
     ("exponential", "`empty` and `exponential_`"),
     ("copy", "`Tensor::contiguous` and `Tensor::to`"),
-    ("view", "`Tensor::view`, and `reshape`, which is a view where one is possible"),
     ("slice", "`Tensor::i`"),
     ("where", "`Tensor::where_cond`"),
     ("index", "`Tensor::i`"),

@@ -25,6 +25,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use millstream::DriverKind;
+use millstream_files::eprintln;
 use millstream_runner::{OutputReport, RunOptions, Timed};
 use millstream_trace::{Entry, LoadOptions, Program, expand, input_files, load};
 use serde::Serialize;

@@ -1,6 +1,7 @@
 //! The tables of `bench traces`.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use millstream_files::println;
 
 use super::super::quantile;
 use super::Row;

@@ -19,9 +19,10 @@ use millstream_trace::{LoadOptions, input_files, load, single_trace};
 use millstream_types::{ListId, Point};
 
 pub(crate) use outputs::{Forms, some_rows};
-pub(crate) use timeline::{Timeline, recorded_order, single_profile};
+pub(crate) use timeline::{Timeline, recorded_order, single_profile, trace_beside};
 
 use crate::BAD_INPUT;
+use crate::show::snippet::print_message;
 
 /// The arguments of `millstream profile`.
 #[derive(clap::Args)]
@@ -73,7 +74,7 @@ pub(crate) fn rename(profile: &mut Profile, list: &InstructionList, names: &Name
 }
 
 fn bad(message: &str) -> ExitCode {
-    eprintln!("error: {message}");
+    print_message(message);
     ExitCode::from(BAD_INPUT)
 }
 

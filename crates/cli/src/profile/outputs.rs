@@ -39,6 +39,11 @@ impl Forms {
         all.into_iter().map(|(option, path)| (option, path.as_deref()))
     }
 
+    /// Returns whether a page may be written, now or from the profile.
+    pub(crate) const fn has_page(&self) -> bool {
+        self.html.is_some() || self.profile.is_some()
+    }
+
     /// Returns whether the summary is to be printed.
     pub(crate) const fn has_summary(&self) -> bool {
         self.summary

@@ -32,9 +32,10 @@ pub(crate) struct Arguments {
     /// Device of tensors and streams that name none: cpu or sim
     #[arg(long, default_value = "cpu")]
     pub(super) device: String,
-    /// Threads that run the instructions: workers, or the caller in program order
-    #[arg(long, value_enum, default_value_t = Driver::Threaded)]
-    driver: Driver,
+    /// Threads that run the instructions: workers, or the caller in program order [default: inline
+    /// if all calls run on one compute stream of the host, else threaded]
+    #[arg(long, value_enum)]
+    driver: Option<Driver>,
     /// Earlier uses of a tensor that an instruction waits for
     #[arg(long, value_enum, default_value_t = Sync::Frontier)]
     sync: Sync,
@@ -200,9 +201,14 @@ impl Arguments {
         let device: DeviceId =
             self.device.parse().map_err(|e| format!("--device {}: {e}", self.device))?;
         let driver = match self.driver {
-            Driver::Threaded => DriverKind::Threaded,
-            Driver::Inline => DriverKind::Inline,
+            Some(Driver::Inline) => DriverKind::Inline,
+            Some(Driver::Threaded) | None => DriverKind::Threaded,
         };
+        if driver == DriverKind::Inline && self.watchdog.is_some() {
+            let message = "--watchdog needs worker threads, which --driver inline does not have; \
+                           leave out one of them";
+            return Err(message.to_owned());
+        }
         let sync = match self.sync {
             Sync::Frontier => SyncPolicy::Frontier,
             Sync::LastUsed => SyncPolicy::LastUsedStream,
@@ -215,6 +221,8 @@ impl Arguments {
         let remat: Vec<(DeviceId, u64)> = self.remat.iter().map(of).collect();
         let options = RunOptions::default()
             .machine(machine)
+            // The watchdog observes workers.
+            .inline_if_serial(self.driver.is_none() && self.watchdog.is_none())
             .device(device)
             .compute_streams(self.compute_streams)
             .assigner(self.assign.assigner().unwrap_or_default())

@@ -5,16 +5,17 @@
 //! of several processes, is the worst of theirs.
 
 mod arguments;
+mod beside;
 mod one;
 mod processes;
 
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use millstream_comm::CommError;
-use millstream_files::Outputs;
-use millstream_profile::{Profile, Runs, add_ranges, measured, merged};
+use millstream_files::{Outputs, eprintln};
+use millstream_profile::{Profile, Runs, add_ranges, measured, merged, name_places};
 use millstream_runner::RunReport;
 use millstream_trace::{Entry, TraceError, expand, input_files};
 
@@ -96,7 +97,7 @@ fn all(arguments: &Arguments, processes: Option<&Processes>) -> Result<Status, T
         return Err(problem(message));
     }
     if programs.is_empty() {
-        return Err(problem("there is no trace to run".to_owned()));
+        return Err(no_trace(&arguments.paths, "no trace and no list to run"));
     }
     let count = |entry: &Entry| if processes.is_some() { 1 } else { entry.paths().len() };
     let lists: usize = programs.iter().map(count).sum();
@@ -179,6 +180,13 @@ fn all(arguments: &Arguments, processes: Option<&Processes>) -> Result<Status, T
     Ok(worst)
 }
 
+/// Returns the error about paths that hold nothing of this kind.
+pub(crate) fn no_trace(paths: &[PathBuf], kind: &str) -> TraceError {
+    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    let help = "a trace is a .json or .json.gz file; examples/ has some";
+    TraceError::of_file(paths.join(", "), format!("it holds {kind}")).help(help)
+}
+
 /// Returns the profile of a run, of all its ranks together.
 fn profile_of(ran: &Ran) -> Option<Profile> {
     let mut ranks = Vec::new();
@@ -186,7 +194,10 @@ fn profile_of(ran: &Ran) -> Option<Profile> {
         let times = rank.times.as_ref()?;
         let mut profile = measured(&ran.trace, times);
         rename(&mut profile, &times.list, &rank.names);
-        add_ranges(&mut profile, times, ran.ranges());
+        add_ranges(&mut profile, ran.ranges());
+        if let Some(imported) = &rank.imported {
+            name_places(&mut profile, |node| imported.places.get(&node).map(|place| &**place));
+        }
         profile.runs = runs(rank);
         ranks.push((times.began, profile));
     }
@@ -202,7 +213,7 @@ fn runs(report: &RunReport) -> Runs {
     let mut runs = Runs::default();
     for run in report.recorded.iter().filter(|_| report.recorded.len() > 1) {
         let before = runs.totals.len();
-        runs.totals.push(run.of_ranks);
+        runs.totals.push(run.program);
         for (name, time) in &run.ops {
             let times = runs.ops.entry(name.clone()).or_default();
             times.resize(before, 0);
@@ -259,7 +270,14 @@ fn finish(ran: &mut Ran, arguments: &Arguments, outputs: &Outputs, detail: Detai
             outputs.show(|out, _| writeln!(out, "certificate {hash} {name}"));
         }
     }
-    if let Some(profile) = profile_of(ran) {
+    if let Some(mut profile) = profile_of(ran) {
+        if let ([rank], Ok(options)) = (&ran.ranks[..], arguments.options())
+            && arguments.outputs.has_page()
+        {
+            profile.recorded = beside::recorded(Path::new(&rank.trace));
+            profile.peak =
+                beside::rates(&options.machine).ok().filter(|_| arguments.device == "cpu");
+        }
         ran.repeats = arguments.report.is_some().then(|| report::repeats(&profile));
         arguments.outputs.write(&profile, outputs);
         if arguments.outputs.has_summary() {

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use comfy_table::{Attribute, Cell, Color, ColumnConstraint, Table};
+use millstream_profile::Spread;
 use millstream_profile::summary::{plural, time};
 use millstream_runner::{OutputReport, ReadReport, RunReport};
 use millstream_terminal::table::{align_right, bytes, is_coloured, new_table, width};
@@ -102,9 +103,20 @@ pub(crate) fn print(
         true => write!(out, "{}: \x1b[1;31m{}\x1b[0m", ran.trace, verdict(ran))?,
         false => write!(out, "{}: {}", ran.trace, verdict(ran))?,
     }
-    match ran.spread(|report| &report.walls) {
-        Some(wall) => writeln!(out, ", {wall}")?,
-        None => writeln!(out)?,
+    let outputs: u64 = ran.ranks.iter().map(|report| report.outputs.len() as u64).sum();
+    match (verdict(ran).as_str(), outputs) {
+        ("ok", 1) => write!(out, ", 1 output matches")?,
+        ("ok", outputs) => write!(out, ", {outputs} outputs match")?,
+        _ => {}
+    }
+    if let Some(wall) = ran.spread(|report| &report.walls) {
+        write!(out, "; {}", took(ran, wall))?;
+    }
+    match ran.ranks.iter().map(|report| report.compute_streams).max() {
+        Some([used, most]) if (1..most).contains(&used) => {
+            writeln!(out, "; on {used} of {most} compute streams")?
+        }
+        _ => writeln!(out)?,
     }
     let has_remarks = detail != Detail::Differences || !ran.ok();
     for (rank, report) in ran.ranks.iter().enumerate().filter(|_| has_remarks) {
@@ -165,6 +177,27 @@ pub(crate) fn print(
         (Detail::Differences, _) | (_, 0) => Ok(()),
         (Detail::Values, left) => writeln!(out, "and {left} more outputs, with --verbose"),
     }
+}
+
+/// Returns the time of a run, beside that of PyTorch if the recording has it: as a factor if the
+/// recording was made on such a processor.
+fn took(ran: &Ran, wall: Spread) -> String {
+    let eager = ran.ranks.iter().find_map(|report| report.imported.as_ref()?.eager.as_ref());
+    let Some(eager) = eager else { return format!("ran in {wall}") };
+    let theirs = time((eager.seconds * 1e9) as u64);
+    if eager.on.is_empty() || processor().as_ref() != Some(&eager.on) {
+        let on = if eager.on.is_empty() { "another computer" } else { &eager.on };
+        return format!("PyTorch {theirs} on {on}, here {wall}");
+    }
+    let factor = eager.seconds * 1e9 / wall.median.max(1) as f64;
+    format!("PyTorch {theirs}, here {wall} ({factor:.1} ×)")
+}
+
+/// Returns the name of the processor, as Linux has it.
+fn processor() -> Option<String> {
+    let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = info.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(": ")?.1.to_owned())
 }
 
 /// Returns the row of an output. In a narrow table relative errors stand below absolute ones.

@@ -7,7 +7,7 @@ use millstream_instructions::text::print_instruction;
 use millstream_verify::{Violation, repair};
 
 use crate::verify::Subject;
-use millstream_terminal::table::width;
+use millstream_terminal::table::{is_coloured, width};
 
 /// The most bytes of a line that are shown.
 const LONGEST: usize = 240;
@@ -28,7 +28,7 @@ pub(crate) fn renderer(colour: bool) -> Renderer {
 
 /// Returns whether errors are printed in colour.
 pub(crate) fn has_colour() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+    is_coloured(io::stderr().is_terminal())
 }
 
 fn render(subject: &Subject, violation: &Violation, colour: bool) -> String {

@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     /// position
     #[arg(long, conflicts_with_all = ["without", "model"])]
     pub(super) faults: bool,
-    /// File for the smallest failing program [default: failing.json, or if that exists
+    /// File for the shrunk program that fails [default: failing.json, or if that exists
     /// failing-2.json and so on]
     #[arg(long, value_name = "FILE")]
     pub(super) save: Option<PathBuf>,

@@ -18,7 +18,7 @@ use millstream_explore::predict::{Model, predict as prediction};
 use millstream_explore::simulate::{
     Finding, Simulator, Sweep, Trial, random_options, random_program, shrink, sweep,
 };
-use millstream_files::{OutputError, Outputs};
+use millstream_files::{OutputError, Outputs, eprintln};
 use millstream_instructions::InstructionList;
 use millstream_runner::{Loading, Names, RunError, RunOptions, load};
 use millstream_trace::{Entry, Program, TraceError, expand, input_files, write};
@@ -279,7 +279,10 @@ fn shrink_and_report(
             chosen.finish().map_err(wrong)?;
         }
     }
-    eprintln!("after {} smaller programs, the smallest fails thus: {}", small.tried, small.finding);
+    eprintln!(
+        "after {} smaller programs, a locally minimal one fails: {}",
+        small.tried, small.finding
+    );
     let mut command = format!("millstream simulate {}", save.display());
     if !arguments.random {
         command += &format!(" --device {}", arguments.device);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use millstream_explore::ranks::RankSimulator;
-use millstream_files::Outputs;
+use millstream_files::{Outputs, eprintln};
 use millstream_runner::{Loading, RunError, RunOptions, load};
 use millstream_trace::Program;
 

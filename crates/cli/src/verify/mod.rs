@@ -15,13 +15,13 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use millstream_files::{OutputError, Outputs};
-use millstream_instructions::SyncPolicy;
+use millstream_instructions::{Body, SyncPolicy};
 use millstream_profile::summary::plural;
 use millstream_runner::{Loading, RunError, RunOptions, is_list_file};
 use millstream_timelines::verdict::Status;
 use millstream_trace::{EtOptions, LoadOptions, Number, TraceError, input_files, single_trace};
 use millstream_types::DeviceId;
-use millstream_verify::{CommunicatorRules, Verdict, verify};
+use millstream_verify::{CommunicatorRules, Verdict, Wait, verify};
 
 use ranks::{Ranks, Whole};
 use subject::File;
@@ -31,7 +31,7 @@ use timeline::Checked;
 use crate::BAD_INPUT;
 use crate::assign::Assignments;
 use crate::profile::Timeline;
-use crate::run::number;
+use crate::run::{no_trace, number};
 use crate::show::{snippet, tables, violations};
 
 /// The exit status if the order of a timeline depends on what is not known.
@@ -100,7 +100,7 @@ pub(crate) struct Found {
 impl Found {
     /// Returns the result in one line.
     fn line(&self) -> String {
-        let Verdict { violations, pairs, waits } = &self.verdict;
+        let Verdict { violations, pairs, .. } = &self.verdict;
         let list = &self.subject.list;
         let (instructions, streams) = (list.instructions.len(), list.streams.len());
         // Whether the ranks meet follows from the lists of all of them.
@@ -110,18 +110,36 @@ impl Found {
         };
         match violations.len() {
             0 => format!(
-                "{proven}: {}, {}, {}, {}, {} of them not needed",
+                "{proven}: {}, {}, {}, {}",
                 plural(instructions as u64, "instruction"),
                 plural(streams as u64, "stream"),
                 plural(*pairs, "pair"),
-                plural(waits.len() as u64, "wait"),
-                self.verdict.not_needed(),
+                self.waits(),
             ),
             n => format!(
                 "not proven: {}, in {}",
                 plural(n as u64, "violation"),
                 plural(instructions as u64, "instruction"),
             ),
+        }
+    }
+}
+
+impl Found {
+    /// Returns the numbers of waits: those between streams, and those of the host apart.
+    fn waits(&self) -> String {
+        let body = |wait: &&Wait| &self.subject.list.instructions[wait.index].body;
+        let by_host = |wait: &&Wait| matches!(body(wait), Body::HostObserved { .. });
+        let (of_host, waits): (Vec<&Wait>, Vec<&Wait>) =
+            self.verdict.waits.iter().partition(by_host);
+        let mut text = plural(waits.len() as u64, "wait") + " between streams";
+        match waits.iter().filter(|wait| !wait.needed).count() {
+            0 => {}
+            others => text += &format!(" ({others} implied by the others)"),
+        }
+        match of_host.len() as u64 {
+            0 => text,
+            count => format!("{text}, {count} of the host"),
         }
     }
 }
@@ -166,7 +184,7 @@ fn all(arguments: &Arguments) -> Result<Status, RunError> {
     let loading = Loading { trace, assign, ..Loading::default() };
     let paths = subject::expand(&arguments.paths, arguments.ranks, &arguments.timeline)?;
     if paths.is_empty() {
-        return Err(problem("there is nothing to verify".to_owned()).into());
+        return Err(no_trace(&arguments.paths, "nothing to verify").into());
     }
     let is_of_ranks = |file: &File| file.ranks.is_some() && is_list_file(&file.path);
     if arguments.program.is_some() && !paths.iter().all(is_of_ranks) {

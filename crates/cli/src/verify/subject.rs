@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use millstream_files::eprintln;
 use millstream_instructions::text::{parse_list_with_lines, print_list};
 use millstream_instructions::{Body, InstructionList};
 use millstream_ops::collective;

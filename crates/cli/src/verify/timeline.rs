@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use annotate_snippets::Level;
+use millstream_files::eprintln;
 use millstream_timelines::Timeline as Read;
 use millstream_timelines::verdict::{Conflict, Side, Status, Verdict, verdict};
 use millstream_types::Access;
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::race::{Kernel, Race};
 use crate::profile::Timeline;
+use crate::show::snippet::{note, title};
 use crate::show::violations::{has_colour, renderer};
 use millstream_terminal::table::new_table;
 
@@ -39,9 +41,9 @@ impl Checked {
         let colour = has_colour();
         let print = |level: Level<'static>, conflict: &Conflict, is_race: bool| {
             let race = Race::of(&self.name, &self.timeline, conflict, is_race);
-            let notes = race.notes.iter().map(|note| Level::NOTE.message(note.as_str()));
-            let help = Level::HELP.message(race.help.as_str());
-            let group = level.primary_title(race.title.as_str()).elements(notes).element(help);
+            let notes = race.notes.iter().map(|text| Level::NOTE.message(note(text)));
+            let help = Level::HELP.message(note(&race.help));
+            let group = level.primary_title(title(&race.title)).elements(notes).element(help);
             // Standard error is the last channel: a failure to write to it cannot be reported.
             let _ = writeln!(io::stderr().lock(), "{}", renderer(colour).render(&[group]));
         };

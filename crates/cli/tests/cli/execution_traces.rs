@@ -48,6 +48,34 @@ fn the_first_command_of_the_readme_shows_every_output() {
     assert!(!shown.contains("NOTE"), "{shown}");
 }
 
+/// The factor is that of one processor.
+#[test]
+fn the_recorded_time_of_pytorch_stands_beside_the_own() {
+    let folder = copy(&with_numbers());
+    let meta = folder.path().join("meta.json");
+    let recorded: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(&meta).unwrap()).unwrap();
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let own = info.lines().find_map(|line| line.strip_prefix("model name\t: "));
+    for (on, beside, after) in [
+        (
+            own.unwrap_or("none"),
+            "; PyTorch 1.50 ms, here ",
+            if own.is_some() { " ×)\n" } else { "\n" },
+        ),
+        ("Another CPU", "; PyTorch 1.50 ms on Another CPU, here ", "s\n"),
+        ("", "; PyTorch 1.50 ms on another computer, here ", "s\n"),
+    ] {
+        let mut recorded = recorded.clone();
+        recorded["eager"] = serde_json::json!({ "seconds": 0.0015, "on": on });
+        fs::write(&meta, recorded.to_string()).unwrap();
+        let output = millstream(folder.path(), &["run", "et.json.gz"]);
+        let shown = text(&output.stdout);
+        assert!(shown.contains(" outputs match; ") && shown.contains(beside), "{shown}");
+        assert!(shown.lines().next().unwrap().ends_with(after.trim_end()), "{shown}");
+    }
+}
+
 #[test]
 fn a_report_says_what_an_import_made_up() {
     let folder = copy(&example());

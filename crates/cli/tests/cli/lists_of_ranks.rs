@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::{millstream, root, text};
+use crate::{message, millstream, root, text};
 
 const PROGRAM: &str = r#"{"millstream": 1,
   "tensors": {"x": {"dtype": "f32", "values": [1, -2], "ranks": [0]}},
@@ -166,7 +166,7 @@ fn lists_of_different_programs_do_not_run() {
     let list = fs::read_to_string(&path).unwrap();
     fs::write(&path, format!("# rank 1 of 2 of program 0\n{}", rest(&list))).unwrap();
     let output = millstream(folder.path(), &["run", "lists", "--inputs", "program.json"]);
-    let said = text(&output.stderr);
+    let said = message(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("ranks 0 and 1 read different programs, and none has run"), "{said}");
 }

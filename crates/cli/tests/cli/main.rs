@@ -48,6 +48,11 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
+/// Returns a message in one line, however it is wrapped.
+fn message(bytes: &[u8]) -> String {
+    text(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Returns whether the loader finds the stand-in for CUDA, as in tests of the whole workspace.
 fn stand_in_is_found() -> bool {
     let path = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();

@@ -7,7 +7,7 @@ use std::fs;
 use millstream_terminal::table::bytes;
 use serde_json::{Value, json};
 
-use crate::{command, examples, millstream, status, text};
+use crate::{command, examples, message, millstream, status, text};
 
 /// Returns a folder with one trace in it.
 fn folder_with(name: &str, trace: &str) -> tempfile::TempDir {
@@ -277,7 +277,7 @@ fn wrong_results_and_runtime_failures_are_status_1() {
 /// Removes everything that varies from run to run: times.
 fn steady(shown: &str) -> String {
     let line = |line: &str| {
-        let head = [".json: ok, ", " compared, ", "NOT OK, ", "outputs read in "]
+        let head = ["; ran in ", "outputs read in "]
             .into_iter()
             .find_map(|before| Some(line.find(before)? + before.len()));
         head.map_or_else(|| format!("{line}\n"), |head| format!("{}…\n", &line[..head]))
@@ -290,7 +290,7 @@ fn a_trace_is_shown_in_a_line_and_tables_with_verbose() {
     let output = millstream(&examples(), &["run", "release.json", "--repeat", "3"]);
     let shown = text(&output.stdout);
     let (first, rest) = shown.split_once('\n').unwrap();
-    assert!(first.starts_with("release.json: ran; 1 of 2 compared, "), "{shown}");
+    assert!(first.starts_with("release.json: ran; 1 of 2 compared; ran in "), "{shown}");
     assert!(first.contains("s (median of 3, ") && first.ends_with("s)"), "{shown}");
     assert_eq!(rest, "zero = 0.0 0.0 0.0 0.0 0.0 0.0 0.0 0.0 …\n");
     let output = millstream(&examples(), &["run", "release.json", "add.json"]);
@@ -311,7 +311,50 @@ fn a_trace_is_shown_in_a_line_and_tables_with_verbose() {
     }
 }
 
-/// The peak of memory is the same number wherever it is shown.
+#[test]
+fn the_verdict_says_how_many_streams_were_used() {
+    let line = |arguments: &[&str]| {
+        let output = millstream(&examples(), &[&["run", "add.json"], arguments].concat());
+        assert_eq!(status(&output), 0, "{}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    let one = "; on 1 of 4 compute streams\n";
+    assert!(line(&["--compute-streams", "4"]).ends_with(one));
+    assert!(line(&["--compute-streams", "4", "--replay"]).ends_with(one));
+    assert!(!line(&[]).contains("compute streams"));
+    let output = millstream(&examples(), &["run", "diamond.json", "--compute-streams", "4"]);
+    let named = text(&output.stdout);
+    assert!(!named.contains("compute streams"), "the program names its streams: {named}");
+}
+
+#[test]
+fn options_that_exclude_each_other_and_missing_files_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("empty")).unwrap();
+    let errors = |arguments: &[&str], columns: &str| {
+        let output = command(folder.path(), arguments).env("COLUMNS", columns).output().unwrap();
+        assert_eq!(status(&output), 2, "{arguments:?}");
+        text(&output.stderr).to_owned()
+    };
+    let path = examples().join("add.json").display().to_string();
+    let watched = ["run", &path, "--driver", "inline", "--watchdog", "10s"];
+    let found = errors(&watched, "100");
+    assert!(found.contains("--watchdog needs worker threads"), "{found}");
+    let found = errors(&["run", &path, "--assign", "round_robin"], "100");
+    assert!(found.contains("'round_robin' for '--assign"), "{found}");
+    assert!(found.contains("did you mean 'round-robin'?"), "{found}");
+    for command in ["run", "coverage", "verify"] {
+        let found = errors(&[command, "empty"], "100");
+        assert!(found.starts_with("error: empty: it holds no"), "{command}: {found}");
+    }
+    // Lines break between words.
+    let narrow = errors(&watched, "50");
+    assert!(narrow.lines().all(|line| line.chars().count() <= 50), "{narrow}");
+    assert_eq!(message(narrow.as_bytes()), message(errors(&watched, "100").as_bytes()));
+}
+
+/// The peak of memory is the same number wherever it is shown. In the times of execution more may be
+/// in use at once, where streams overlap, or less.
 #[test]
 fn run_summary_and_page_have_one_peak_of_memory() {
     let folder = tempfile::tempdir().unwrap();
@@ -331,13 +374,11 @@ fn run_summary_and_page_have_one_peak_of_memory() {
         let (report, shown) = (text(&output.stdout), text(&output.stderr));
         let report: Value = serde_json::from_str(report).unwrap();
         let peak = report["peak_bytes"].as_u64().unwrap();
-        let expected = format!("memory of cpu:0: at most {} after", bytes(peak));
+        let expected = format!("memory of cpu:0: the program holds at most {}\n", bytes(peak));
         assert!(shown.contains(&expected), "{trace}: not '{expected}':\n{shown}");
         let page = fs::read(folder.path().join("run.html")).unwrap();
         let profile = millstream_profile::page::read(&page).unwrap();
-        let held = millstream_profile::memory::held(&profile, 0);
-        let levels = millstream_profile::memory::curve(&profile, &held);
-        assert_eq!(levels.iter().map(|level| level.bytes).max(), Some(peak), "{trace}");
+        assert_eq!(millstream_profile::memory::most_held(&profile, 0), Some(peak), "{trace}");
     }
 }
 
@@ -461,7 +502,7 @@ fn ranks_are_one_program() {
     let output = millstream(folder.path(), &arguments);
     assert_eq!(status(&output), 2, "{}", text(&output.stderr));
     let missing = "rank 1 makes no call of its number, 0 of the barriers of all ranks";
-    assert!(text(&output.stderr).contains(missing), "{}", text(&output.stderr));
+    assert!(message(&output.stderr).contains(missing), "{}", text(&output.stderr));
 }
 
 #[test]

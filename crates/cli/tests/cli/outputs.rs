@@ -228,6 +228,22 @@ fn folders_are_made_and_devices_written() {
 }
 
 #[test]
+fn a_closed_standard_output_is_no_error() {
+    let trace = root().join("examples/traces/add.json").display().to_string();
+    let bench = ["bench", "engine", "--count", "10", "--rounds", "1"];
+    for arguments in [&["run", &trace, "-v"][..], &["verify", &trace], &["record-help"], &bench] {
+        if arguments[0] == "bench" && cfg!(not(feature = "bench")) {
+            continue;
+        }
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command(&root(), arguments).stdout(writer).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
+    }
+}
+
+#[test]
 fn a_closed_standard_error_is_no_error() {
     let folder = tempfile::tempdir().unwrap();
     let (reader, writer) = std::io::pipe().unwrap();

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import errno
 import gzip
+import json
 import os
 import pathlib
 import resource
@@ -44,9 +45,37 @@ def function():
     def layer(x, w):
         return (x @ w + bias).relu()
 
+    meta = pathlib.Path("function/meta.json")
     layer(torch.randn(2, 4), torch.randn(4, 3))
-    # The folder stays as it is.
-    layer(torch.randn(7, 4), torch.randn(4, 3))
+    # The folder stays as it is, but for the time of calls of the same shapes.
+    before = meta.read_text()
+    for _ in range(3):
+        layer(torch.randn(7, 4), torch.randn(4, 3))
+    assert meta.read_text() == before
+    for _ in range(3):
+        layer(torch.randn(2, 4), torch.randn(4, 3))
+    assert json.loads(meta.read_text())["eager"]["seconds"] > 0
+    places = json.loads(meta.read_text())["places"]
+    assert any("record.py:" in place for place in places), places
+
+
+def modules():
+    """A module within another one: calls have the path of the innermost module."""
+
+    class Outer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.inner(x).relu()
+
+    outer, x = Outer(), torch.randn(2, 4)
+    inputs = {"x": x, **dict(outer.named_parameters())}
+    millstream_record.record_call("modules", lambda: {"y": outer(x)}, inputs, timed=3)
+    meta = json.loads(pathlib.Path("modules/meta.json").read_text())
+    assert {place.split(", ")[0] for place in meta["places"]} == {"inner", "Outer"}, meta
+    assert meta["eager"]["seconds"] > 0
 
 
 def rank(number, ranks, file):
@@ -147,6 +176,7 @@ if __name__ == "__main__":
     step()
     device()
     function()
+    modules()
     full_disk()
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "group")

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::{examples, millstream, text};
+use crate::{examples, message, millstream, text};
 
 const LIST: &str = "# two streams
 millstream-list 1
@@ -101,7 +101,7 @@ fn bad_input() {
         ("word.txt", "word.txt:2:1: unknown instruction 'Frobnicate'"),
         ("none.json", "no Millstream trace"),
         ("missing.txt", "missing.txt"),
-        ("empty", "there is nothing to verify"),
+        ("empty", "empty: it holds nothing to verify"),
     ] {
         let output = millstream(folder.path(), &["verify", path]);
         let errors = text(&output.stderr);
@@ -181,7 +181,7 @@ fn ranks_by_the_rules_of_their_communicator() {
             fs::write(folder.path().join(format!("rank{k}.json")), rank(program)).unwrap();
         }
         let output = millstream(folder.path(), &[&["verify", "."], more].concat());
-        let all = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        let all = format!("{}{}", text(&output.stdout), message(&output.stderr));
         (output.status.code(), all)
     };
     let send = r#"{"op": "send", "in": "x", "attrs": {"to": 1}, "stream": "a"}"#;

@@ -45,7 +45,8 @@ fn the_parts_of_the_critical_path_add_up() {
     let (trace, model) = (trace.to_str().unwrap(), model.to_str().unwrap());
     let all = ["simulate", trace, "--model", model, "--summary", "--profile", "run.pftrace"];
     let text = succeeds(folder.path(), &all);
-    assert!(text.contains("critical path: 100.0 % in instructions"), "{text}");
+    let parts = "critical path: 96.3 % in instructions,\n  3.7 % reading the outputs\n";
+    assert!(text.contains(parts), "{text}");
 }
 
 #[test]
@@ -176,7 +177,7 @@ fn repeats_tell_noise_from_change() {
     assert!(summary.contains("\none in the middle of 5 runs: "), "{summary}");
     assert!(summary.contains(" (median of 5, "), "{summary}");
     let compared = succeeds(at, &["compare", "small.pftrace", "large.pftrace"]);
-    assert!(compared.contains(" (median of 5, ") && !compared.contains("noise"), "{compared}");
+    assert!(compared.contains(" (median of 5, ") && !compared.contains("be noise"), "{compared}");
     let compared = succeeds(at, &["compare", "small.pftrace", "small.pftrace"]);
     assert!(compared.contains("the difference may be noise"), "{compared}");
     let asked = succeeds(at, &["what-if", "large.pftrace", "--op", "matmul=x1"]);

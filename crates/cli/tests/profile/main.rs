@@ -34,6 +34,11 @@ fn succeeds(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Returns a message in one line, however it is wrapped.
+fn message(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Returns the path of the program that the tests of pages record: a training step of a
 /// transformer.
 fn transformer() -> String {

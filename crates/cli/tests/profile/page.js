@@ -106,7 +106,8 @@
   }));
   check('the tables are of the range', /^From /.test(by('table').textContent));
   press('Enter');
-  check('Enter zooms to the range', timeline.from === begin && timeline.to === end);
+  check('Enter zooms to the range', Math.abs(timeline.from - begin) < timeline.scale
+    && Math.abs(timeline.to - end) < timeline.scale);
   view.select(longest((k) => profile.start[k] < end && profile.end[k] > begin));
   press('Escape');
   check('Escape leads back to the range', view.range !== null && view.selected === -1);
@@ -207,10 +208,40 @@
   const matmuls = profile.names.indexOf('matmul');
   const count = [...profile.name].filter((name, k) => name === matmuls && profile.isTimed(k)).length;
   check('the search counts its hits', by('hits').textContent === `${count} hits`);
+  // A part of a tensor's shape, in the form that the panel shows.
+  const [spec] = profile.tensors.map((tensor) => tensor.spec).filter((text) => /,/.test(text));
+  by('search').value = spec.slice(1, -1).toUpperCase();
+  by('search').dispatchEvent(new Event('input', { bubbles: true }));
+  check('a part of a shape finds its users', view.hits.length > 0 && view.hits.every((k) => {
+    const [from, to] = [profile.operandsFrom[k], profile.operandsTo[k]];
+    return [...profile.operandTensor.subarray(from, to)].some((tensor) => {
+      return profile.tensors[tensor].spec.includes(spec.slice(1, -1));
+    });
+  }));
+  by('search').value = 'matmul';
+  by('search').dispatchEvent(new Event('input', { bubbles: true }));
   by('search').blur();
   press('n');
   check('N goes to the first hit', profile.nameOf(view.selected) === 'matmul');
   check('the hit is counted', by('hits').textContent === `1 of ${count}`);
+
+  // The run's time is the program's; the reads of its outputs stand beside.
+  check('the reads are apart', by('facts').textContent.includes('outputs read in')
+    && profile.program.reading > 0
+    && profile.program.program + profile.program.reading <= profile.total);
+
+  // Tables sort by their headers.
+  const calls = () => [...by('table').querySelectorAll('tbody tr')]
+    .map((row) => Number(row.cells[2].textContent.replaceAll(',', '')));
+  const sort = () => [...by('table').querySelectorAll('th button')]
+    .find((button) => button.textContent === 'calls').click();
+  view.tables.open('Ops');
+  sort();
+  check('numbers begin with the largest', calls().every((n, k, all) => !k || all[k - 1] >= n));
+  sort();
+  check('and then with the smallest', calls().every((n, k, all) => !k || all[k - 1] <= n));
+  check('calls have rates', /GFLOP/.test(by('table').textContent) && profile.peak.gb_s > 0
+    && profile.moved.some((bytes) => bytes > 0));
 
   // Tables.
   for (const tab of by('tabs').children) {

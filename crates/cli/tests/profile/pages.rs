@@ -17,11 +17,17 @@ pub(super) fn folder_with_examples() -> tempfile::TempDir {
     folder
 }
 
-/// Runs a command, and returns what it prints: standard output, then standard error.
+/// Runs a command, and returns its standard output and standard error in the order of a terminal.
 fn prints(folder: &Path, arguments: &[&str]) -> String {
+    let (reader, writer) = std::io::pipe().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
-    let output = command.current_dir(folder).args(arguments).env("COLUMNS", "80").output().unwrap();
-    String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
+    command.current_dir(folder).args(arguments).env("COLUMNS", "80");
+    let mut child = command.stdout(writer.try_clone().unwrap()).stderr(writer).spawn().unwrap();
+    // The command has the writers of the pipe, which ends with them.
+    drop(command);
+    let printed = std::io::read_to_string(reader).unwrap();
+    child.wait().unwrap();
+    printed
 }
 
 /// Returns a text in which only words count: widths of columns depend on times.

@@ -206,7 +206,7 @@ fn changes_of_a_replay_are_predicted() {
     assert!(faster.instructions.iter().filter(matmul).all(|i| i.duration() == 0));
     let (moved, text) = changed(&["--compute-streams", "1", "--assign", "round-robin"]);
     assert!(text.contains("an executable is compiled for its streams"), "{text}");
-    let one = recorded(at, &program, &[&replay[..], &["1"]].concat());
+    let one = recorded(at, &program, &[&replay[..], &["1", "--driver", "threaded"]].concat());
     assert_eq!(calls(&moved), calls(&one));
     let waits = |profile: &Profile| {
         let waits =

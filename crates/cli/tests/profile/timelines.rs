@@ -1,7 +1,7 @@
 //! Timelines of other programs, as the commands show them.
 
 use crate::pages::{folder_with_examples, quotes};
-use crate::{examples, millstream, succeeds};
+use crate::{examples, message, millstream, succeeds};
 
 fn example(name: &str) -> String {
     examples().join("timelines").join(name).to_str().unwrap().to_owned()
@@ -73,7 +73,7 @@ fn options_of_timelines_need_one() {
         "error: t.pftrace: it is no timeline of another program's, which --within is for\n";
     assert_eq!(error, expected);
     let output = millstream(folder.path(), &["profile", &file, "--within", "none"]);
-    let error = String::from_utf8(output.stderr).unwrap();
+    let error = message(&output.stderr);
     assert!(error.contains("it has no range 'none' of that number; it has step"), "{error}");
 }
 

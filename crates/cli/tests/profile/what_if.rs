@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::{examples, millstream, succeeds, transformer};
+use crate::{examples, message, millstream, succeeds, transformer};
 
 /// Returns the rows of the first table whose header begins with this cell.
 fn table(text: &str, first: &str) -> Vec<Vec<String>> {
@@ -112,7 +112,7 @@ fn succeeds_wide(folder: &Path, arguments: &[&str]) -> String {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_millstream"));
     let output =
         command.current_dir(folder).args(arguments).env_remove("COLUMNS").output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}", message(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -214,10 +214,10 @@ fn folders_stand_for_what_they_hold() {
     assert!(String::from_utf8_lossy(&proof.stderr).contains("s8.wait_stream(s7)"), "{proof:?}");
     std::fs::write(at.join("profiles/b.pftrace"), "").unwrap();
     let output = millstream(at, &["what-if", "profiles"]);
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    let error = message(&output.stderr);
     assert!(error.contains("it holds 2 profiles and timelines"), "{error}");
     let output = millstream(at, &["profile", "nodes"]);
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    let error = message(&output.stderr);
     assert!(error.contains("nodes: it holds no profile and no timeline"), "{error}");
 }
 
@@ -229,7 +229,7 @@ fn wrong_requests_say_what_to_write() {
     let refused = |arguments: &[&str], says: &str| {
         let all = [&["what-if", "run.pftrace"], arguments].concat();
         let output = millstream(folder.path(), &all);
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        let error = message(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{all:?}\n{error}");
         assert!(error.contains(says), "{all:?}\n{error}");
     };
@@ -245,7 +245,7 @@ fn wrong_requests_say_what_to_write() {
     refused(&["--move", "nothing=1"], "--move nothing=1: no rule holds for a call of the profile");
     let output = millstream(folder.path(), &["what-if", trace.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
-    let error = String::from_utf8(output.stderr).unwrap();
+    let error = message(&output.stderr);
     let says = "it holds no profile: expected a file that `--profile` or `--html` has written";
     assert!(error.contains(says), "{error}");
 }
@@ -266,7 +266,7 @@ fn ranks_are_in_one_profile() {
     let all = ["what-if", "run.pftrace", "--compute-streams", "2", "--assign", "round-robin"];
     let output = millstream(folder.path(), &all);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("record a run of a single one"));
+    assert!(message(&output.stderr).contains("record a run of a single one"));
 }
 
 /// A failed call is told by the program's names.
@@ -282,7 +282,7 @@ fn errors_have_the_programs_names() {
     std::fs::write(folder.path().join("p.json"), program).unwrap();
     let output = millstream(folder.path(), &["run", "p.json"]);
     assert_eq!(output.status.code(), Some(1));
-    let error = String::from_utf8(output.stderr).unwrap();
+    let error = message(&output.stderr);
     let says = "OpCall of index_select(x read f32[2], rows read i64[1], z write f32[1]) on work \
                 (cpu:0 compute 0) number 3 failed: index 9 at [0]: expected 0 to 1";
     assert!(error.contains(says), "{error}");
@@ -302,7 +302,7 @@ fn a_timeline_is_asked() {
     let all = ["what-if", timeline, "--compute-streams", "2", "--assign", "round-robin"];
     let output = millstream(folder.path(), &all);
     assert_eq!(output.status.code(), Some(2));
-    let error = String::from_utf8(output.stderr).unwrap();
+    let error = message(&output.stderr);
     assert!(error.contains("the profile has no calls on compute streams of ours"), "{error}");
 }
 
@@ -333,4 +333,21 @@ fn streams_and_tensors_have_the_programs_names() {
     assert_eq!(remarks(&read("line.txt")), remarks(&list));
     // The list with its remarks runs.
     succeeds(folder.path(), &["run", "list.txt", "--inputs", trace.to_str().unwrap()]);
+}
+
+/// The inline driver runs each call within its submission: a faster op makes the program faster.
+#[test]
+fn a_run_of_the_inline_driver_is_predicted_on_its_own_thread() {
+    let folder = tempfile::tempdir().unwrap();
+    let all = ["run", &transformer(), "--repeat", "3", "--profile", "run.pftrace", "--summary"];
+    let text = succeeds(folder.path(), &all);
+    assert!(text.contains(", outputs read in "), "{text}");
+    assert!(text.contains("\n0 waits between streams; 15 of the host\n"), "{text}");
+    assert!(unchanged(&succeeds(folder.path(), &["what-if", "run.pftrace"])).abs() <= 0.1);
+    let text = succeeds(folder.path(), &["what-if", "run.pftrace", "--op", "addmm=x0.1"]);
+    let gained = text.lines().find(|line| line.starts_with("predicted with ")).unwrap();
+    assert!(gained.contains("(-"), "{text}");
+    let output = millstream(folder.path(), &["what-if", "run.pftrace", "--compute-streams", "2"]);
+    let text = message(&output.stderr);
+    assert!(text.contains("record it with --driver threaded"), "{text}");
 }

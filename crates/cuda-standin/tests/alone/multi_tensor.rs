@@ -49,7 +49,7 @@ type Step = Box<dyn Fn(&[&Tensor], &mut State)>;
 
 /// Returns steps of AdamW and SGD, which keep their rates.
 fn steps() -> [Step; 2] {
-    let of_adam = Adam { lr: 0.1.into(), weight_decay: 0.1, ..Adam::default() };
+    let of_adam = Adam { lr: 0.1.into(), weight_decay: Some(0.1), ..Adam::default() };
     let of_sgd = Sgd { lr: 0.1.into(), momentum: 0.9, dampening: 0.2, ..Sgd::default() };
     let of_sgd = Sgd { weight_decay: 0.01, nesterov: true, ..of_sgd };
     [

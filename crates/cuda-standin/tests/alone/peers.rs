@@ -91,7 +91,7 @@ fn every_layout_is_copied() {
         let x = upload(m, zero, &values);
         let part = |x: &Tensor, shape: &[usize], strides: &[usize]| {
             let layout = Layout::strided(shape, strides, 0).unwrap();
-            x.view(TensorSpec::new(DType::F32, layout).unwrap()).unwrap()
+            x.view_storage(TensorSpec::new(DType::F32, layout).unwrap()).unwrap()
         };
         let transposed = part(&x, &[300, 200], &[1, 300]);
         let y = transposed.copy_to(one).unwrap();
@@ -232,7 +232,7 @@ fn kernels_use_only_memory_of_their_device() {
     let error = m.call("relu", &[&x]).on(&to).unwrap_err().to_string();
     assert!(error.contains("lies on cuda:0, and cuda:1 host2device 0"), "{error}");
     let layout = Layout::strided(&[2], &[2], 0).unwrap();
-    let gaps = x.view(TensorSpec::new(DType::F32, layout).unwrap()).unwrap();
+    let gaps = x.view_storage(TensorSpec::new(DType::F32, layout).unwrap()).unwrap();
     let y = m.call("copy", &[&gaps]).on(&to).unwrap().remove(0);
     let error = read(&y).unwrap_err().to_string();
     assert!(error.contains("a tensor that is not dense, in memory"), "{error}");

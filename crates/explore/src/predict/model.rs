@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use millstream_instructions::passes::cost::{bytes, operations};
 use millstream_profile::Profile;
-use millstream_profile::model::{Instruction, Operand};
+use millstream_profile::model::Instruction;
+use millstream_profile::work::operands;
 use millstream_types::{DType, StreamType, TensorSpec, WorkKind, WorkSet};
 use serde::Deserialize;
 
@@ -96,17 +97,10 @@ impl Model {
         let Some(stream) = profile.streams.get(instruction.stream as usize) else {
             return Ok(None);
         };
-        let operands = profile.operands_of(instruction);
-        if operands.is_empty() && instruction.arguments.is_none() {
+        if profile.operands_of(instruction).is_empty() && instruction.arguments.is_none() {
             return Ok(None);
         }
-        let specs = |is_used: fn(&Operand) -> bool| -> Option<Vec<TensorSpec>> {
-            let used = operands.iter().filter(|operand| is_used(operand));
-            used.map(|o| spec(&profile.tensors[o.tensor as usize].spec)).collect()
-        };
-        let Some((reads, writes)) = specs(|o| o.reads).zip(specs(|o| o.writes)) else {
-            return Ok(None);
-        };
+        let Some([reads, writes]) = operands(profile, instruction) else { return Ok(None) };
         let own = stream.device.split(':').next().unwrap_or_default();
         let kind = kind.unwrap_or(own);
         let costs = self.of(kind)?;
@@ -120,15 +114,6 @@ impl Model {
         let work = ty.and_then(StreamType::built_in_work).unwrap_or_default();
         Ok(Some(costs.call(name, work, &reads, &writes)))
     }
-}
-
-/// Reads the short form of a tensor, as in `f32[2,3]`.
-fn spec(text: &str) -> Option<TensorSpec> {
-    let (dtype, lengths) = text.strip_suffix(']')?.split_once('[')?;
-    let dtype: DType = dtype.parse().ok()?;
-    let lengths = lengths.split(',').filter(|length| !length.is_empty());
-    let shape: Vec<usize> = lengths.map(|length| length.parse().ok()).collect::<Option<_>>()?;
-    TensorSpec::contiguous(dtype, &shape).ok()
 }
 
 impl DeviceCosts {

@@ -14,7 +14,7 @@
 //! | `faults` | runs in which a device fails |
 //! | [`random`] | small random programs |
 //! | [`sweep`](mod@sweep) | many seeds, on several threads |
-//! | [`shrink`](mod@shrink) | the smallest program that still fails |
+//! | [`shrink`](mod@shrink) | a locally minimal program that still fails |
 
 mod faults;
 pub mod random;

@@ -13,7 +13,8 @@ use millstream_trace::{Action, Body, Executable, Program, Results, Statement, Ta
 use crate::simulate::{Finding, Simulator};
 use millstream_runner::RunOptions;
 
-/// The smallest failing program that was found, with its failure.
+/// A failing program that is locally minimal: without any one of its statements, no tried seed
+/// fails.
 pub struct Shrunk {
     /// The program.
     pub program: Arc<Program>,

@@ -11,8 +11,8 @@ use super::change::{Changes, OpChange, Scaling};
 pub struct Gain {
     /// The change.
     pub changes: Changes,
-    /// The predicted time of the run with the change.
-    pub total: u64,
+    /// The predicted time of the program with the change.
+    pub program: u64,
 }
 
 /// Returns what the removal of each of the waits that cost most would gain, and what it would if
@@ -24,8 +24,8 @@ pub struct Gain {
 pub fn gains(profile: &Profile, changes: &Changes, most: usize) -> Result<[Vec<Gain>; 2], String> {
     let recorded = Recorded::of(profile)?;
     let predicted = |changes: Changes| {
-        let total = recorded.changed(&changes)?.total;
-        Ok::<Gain, String>(Gain { changes, total })
+        let program = recorded.changed(&changes)?.parts().program;
+        Ok::<Gain, String>(Gain { changes, program })
     };
     let waits = (1..=recorded.waits.len()).filter(|n| !changes.without_waits.contains(n));
     let waits = waits.take(most).map(|number| {

@@ -20,6 +20,11 @@ pub(super) fn moved(
     mut costs: Costs,
     changes: &Changes,
 ) -> Result<(Profile, Costs), String> {
+    if profile.is_inline {
+        let message = "the inline driver has run the program, whose streams have no workers: \
+                       record it with --driver threaded";
+        return Err(message.to_owned());
+    }
     costs.release(profile);
     let mut made = profile.clone();
     if let Some(threads) = changes.threads {

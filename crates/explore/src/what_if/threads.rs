@@ -76,6 +76,10 @@ impl Threads {
                     place = instruction.place;
                     last.insert(instruction.stream, k);
                     submitters[k as usize] = own as u32;
+                    // The inline driver runs each instruction before the program goes on.
+                    if profile.is_inline && instruction.is_shown() {
+                        open.insert(rank, vec![k]);
+                    }
                 }
                 Step::Pause(pause) => {
                     let Pause { begin, rank: own, .. } = profile.pauses[pause];

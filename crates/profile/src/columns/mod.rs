@@ -23,8 +23,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Pause, Range, Runs, Source, Stream, Tensor};
+use crate::model::{Parts, Pause, Range, Runs, Source, Stream, Tensor};
 use crate::repeats::Repeat;
+use crate::work::Rates;
 
 pub use pieces::{PART, write_for_page};
 pub use read::{ReadError, read, read_pieces};
@@ -51,12 +52,21 @@ struct Header {
     total: u64,
     #[serde(default)]
     host_workers: u32,
+    #[serde(default)]
+    is_inline: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     handoff: Option<u64>,
     #[serde(default)]
     runs: Runs,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     parts: Vec<Part>,
+    /// The times of the program and of the reads of its outputs, for the scripts of a page.
+    #[serde(default, skip_deserializing)]
+    program: Parts,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    peak: Option<Rates>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    recorded: BTreeMap<String, u64>,
     /// What repeats, for the scripts of a page.
     #[serde(default, skip_serializing_if = "Option::is_none", skip_deserializing)]
     repeats: Option<Vec<Repeat>>,

@@ -3,7 +3,7 @@
 use crate::family::Family;
 use crate::model::{NONE, Operand, Profile, Role, Wait};
 use crate::order::{Order, Segment, critical_path};
-use crate::{memory, repeats};
+use crate::{memory, repeats, work};
 
 use super::write::{Columns, header, instructions, number, operands, piece, storages, waits};
 use super::{Header, Part, PartHeader};
@@ -59,6 +59,9 @@ pub(super) fn write_in_parts(profile: &Profile, size: usize) -> Vec<Vec<u8>> {
         let mut columns = Columns::default();
         instructions(&mut columns, all, ranges.into_iter());
         operands(&mut columns, &used);
+        let done: Vec<[u64; 2]> = all.iter().map(|i| work::of(profile, i)).collect();
+        columns.f64("operations", done.iter().map(|done| number(done[0])));
+        columns.f64("moved", done.iter().map(|done| number(done[1])));
         waits(&mut columns, waits_of[part].iter().copied());
         let path = || path_of[part].iter();
         columns.u8("pathKind", path().map(|part| part.0));
@@ -164,6 +167,9 @@ fn memory_over_time(columns: &mut Columns, profile: &Profile) {
     }
     columns.f64("heldBegin", held.iter().map(|held| held[0]));
     columns.f64("heldEnd", held.iter().map(|held| held[1]));
+    let arenas = 0..profile.arenas.len() as u32;
+    let most = arenas.map(|arena| memory::most_held(profile, arena).map_or(-1.0, number));
+    columns.f64("mostHeld", most);
     columns.u32("levelCount", counts.into_iter());
     columns.f64("levelAt", levels.iter().map(|level| number(level.at)));
     columns.f64("levelBytes", levels.iter().map(|level| number(level.bytes)));

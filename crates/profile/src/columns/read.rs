@@ -117,8 +117,11 @@ pub fn read_pieces<B: AsRef<[u8]>>(
         pauses: header.pauses,
         total: header.total,
         host_workers: header.host_workers,
+        is_inline: header.is_inline,
         handoff: header.handoff,
         runs: header.runs,
+        peak: header.peak,
+        recorded: header.recorded,
     };
     check(&profile)?;
     Ok(profile)

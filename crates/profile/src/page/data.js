@@ -208,7 +208,7 @@ function formatBytes(bytes) {
 }
 
 // A place without its folders.
-const shortPlace = (place) => place.slice(place.lastIndexOf('/') + 1);
+const shortPlace = (place) => place.replace(/\S*\//g, '');
 const formatCount = (count) => count.toLocaleString('en');
 const formatShare = (part, whole) => `${(100 * part / (whole || 1)).toFixed(1)} %`;
 const counted = (count, noun) => `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;

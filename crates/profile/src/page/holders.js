@@ -53,9 +53,11 @@ class Holders {
     const time = isPeak ? at[bytes.indexOf(peak)] : view.cursor;
     const k = levelAt(at, time);
     const [taken, upto] = k < 0 ? [0, 0] : [bytes[k], extent[k]];
+    const most = profile.mostHeld[arena];
+    const held = most < 0 ? '' : `; the program holds at most ${formatBytes(most)}`;
     const free = upto > taken ? `, ${formatShare(upto - taken, upto)} of it free between` : '';
     this.state.textContent = `${isPeak ? 'at its peak, ' : ''}after ${formatTime(time)}: `
-      + `${formatBytes(taken)} taken, up to ${formatBytes(upto)}${free}`;
+      + `${formatBytes(taken)} taken, up to ${formatBytes(upto)}${free}${held}`;
     const rows = holdersAt(profile, arena, time).map((storage) => this.row(storage));
     const header = ['', 'holder', 'allocated at', 'bytes', 'share', 'from', 'for', 'tensor'];
     const count = `${formatCount(rows.length)} holders, the largest first`;

@@ -109,15 +109,16 @@ class View {
     this.hit = -1;
     if (wanted) {
       const [names, places] = [profile.names.map(has), profile.places.map(has)];
-      const tensor = profile.tensors.findIndex(({ name }) => name.toLowerCase() === wanted);
+      const tensors = profile.tensors.map(({ name, spec }) => has(`${name} ${spec}`));
+      const anyTensor = tensors.includes(true);
       for (let k = 0; k < profile.count; k++) {
         if (!profile.isTimed(k)) continue;
         let found = names[profile.name[k]] || places[profile.place[k]];
-        if (!found && tensor >= 0) {
+        if (!found && anyTensor) {
           const used = profile.operandTensor.subarray(
             profile.operandsFrom[k], profile.operandsTo[k],
           );
-          found = used.includes(tensor);
+          found = used.some((tensor) => tensors[tensor]);
         }
         if (found) this.hits.push(k);
       }
@@ -214,18 +215,27 @@ function describeRepeats(totals) {
 
 // What the page shows, in a line.
 function describeRun(profile) {
-  const waits = [0, 0];
+  const waits = { made: 0, blocked: 0, elided: 0, host: 0 };
   profile.waitWaiter.forEach((waiter, wait) => {
-    // The program's own waits are no stream's.
-    if (waiter === NONE || profile.stream[waiter] !== NONE) waits[+profile.isElided(wait)]++;
+    const stream = waiter === NONE ? undefined : profile.streams[profile.stream[waiter]];
+    if (profile.isElided(wait)) waits.elided++;
+    else if (!stream || stream.thread) waits.host++;
+    else {
+      waits.made++;
+      if (profile.end[waiter] > profile.start[waiter]) waits.blocked++;
+    }
   });
   const range = `${formatTime(profile.from)} to ${formatTime(profile.to)}`;
   return [
-    `${profile.source.toLowerCase()}: ${formatTime(profile.total)}`,
+    `${profile.source.toLowerCase()}: ${formatTime(profile.program.program)}`,
+    ...(profile.program.reading ? [
+      `outputs read in ${formatTime(profile.program.reading)}`] : []),
     ...(profile.runs.totals.length > 1 ? [describeRepeats(profile.runs.totals)] : []),
     ...(profile.isWhole ? [] : [`here ${range}`]),
     counted(profile.count, 'instruction'),
-    `${counted(waits[0], 'wait')}, ${formatCount(waits[1])} not needed`,
+    `${counted(waits.made, 'wait')} between streams, ${formatCount(waits.blocked)} blocked`,
+    ...(waits.elided ? [`${formatCount(waits.elided)} more implied`] : []),
+    ...(waits.host ? [`${formatCount(waits.host)} of the host`] : []),
   ].join(' · ');
 }
 
@@ -240,7 +250,7 @@ async function open() {
   let range = parts.length > AT_ONCE ? rangeOfAddress() : [0, total];
   if (!range) {
     document.documentElement.dataset.ready = 'choosing';
-    by('facts').textContent = `${head.header.source.toLowerCase()}: ${formatTime(total)}`;
+    by('facts').textContent = `${head.header.source.toLowerCase()}: ${formatTime(head.header.program.program)}`;
     range = await new Chooser(head, by('chooser')).choose();
     window.history.replaceState(null, '', `#range=${range.join(',')}`);
   }

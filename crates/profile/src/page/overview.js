@@ -16,7 +16,10 @@ class Overview {
     const whole = profile.isWhole ? 'The whole run' : 'The chosen part of the run';
     const title = isRange ? `${formatTime(sums.from)} to ${formatTime(sums.to)}` : whole;
     const count = sums.streams().reduce((all, stream) => all + stream.count, 0);
-    const pairs = [['takes', formatTime(sums.span)], ['on streams', counted(count, 'instruction')]];
+    const { program, reading } = profile.program;
+    const times = isRange || !profile.isWhole || !reading ? [['takes', formatTime(sums.span)]]
+      : [['program', formatTime(program)], ['reading the outputs', formatTime(reading)]];
+    const pairs = [...times, ['on streams', counted(count, 'instruction')]];
     const hint = isRange ? 'Enter zooms to the range, Esc leaves it. The tables below are of it.'
       : 'Click an instruction to see what it waited for; drag along the times, or with Shift, to '
         + 'select a range; click a memory curve to see who holds it.';

@@ -22,7 +22,13 @@ class Sums {
     const { profile } = this;
     const all = new Map();
     for (let k = 0; k < profile.count; k++) {
-      if (this.isHere(k) && keep(k)) add(all, key(k), this.within(k), k);
+      if (!this.isHere(k) || !keep(k)) continue;
+      const time = this.within(k);
+      const sum = add(all, key(k), time, k);
+      // Of a call that is cut, as much as of its time.
+      const part = time / (profile.end[k] - profile.start[k] || 1);
+      sum.operations += part * profile.operations[k];
+      sum.moved += part * profile.moved[k];
     }
     return sorted(all);
   }
@@ -140,11 +146,14 @@ class Sums {
 }
 
 function add(all, key, time, which) {
-  const sum = all.get(key) ?? { key, count: 0, time: 0, longest: -1, which };
+  const sum = all.get(key) ?? {
+    key, count: 0, time: 0, longest: -1, which, operations: 0, moved: 0,
+  };
   sum.count++;
   sum.time += time;
   if (time > sum.longest) [sum.longest, sum.which] = [time, which];
   all.set(key, sum);
+  return sum;
 }
 
 const sorted = (all) => [...all.values()].sort((a, b) => b.time - a.time);

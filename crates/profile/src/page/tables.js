@@ -2,16 +2,56 @@
 // Streams, ops, waits and places are those of the selected range.
 
 const ROWS = 200;
+const UNITS = {
+  '%': 1, ns: 1, µs: 1e3, ms: 1e6, s: 1e9, B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30,
+  TiB: 2 ** 40,
+};
 
-// The first rows of a table. Each row is its cells and, if it leads somewhere, a function.
+// The value by which a cell is sorted: a number with its unit, or a text.
+function sortKey(cell) {
+  const [, digits, unit] = /^([-+]?[\d,.]+)(?: (\S+))?/.exec(cell) ?? [];
+  return digits ? Number(digits.replaceAll(',', '')) * (UNITS[unit] ?? 1) : cell;
+}
+
+// Sorts rows by a column: numbers and texts apart, and cells without a text last.
+function sortRows(rows, column, sign) {
+  const key = ([cells]) => (typeof cells[column] === 'string' && cells[column] !== ''
+    ? sortKey(cells[column]) : undefined);
+  return rows.toSorted((one, other) => {
+    const [a, b] = [key(one), key(other)];
+    if (a === undefined || b === undefined) return (a === undefined) - (b === undefined);
+    if (typeof a !== typeof b) return typeof a === 'number' ? -1 : 1;
+    return sign * (typeof a === 'number' ? a - b : a.localeCompare(b));
+  });
+}
+
+// A table whose header sorts it: numbers begin with the largest. Each row is its cells and, if it
+// leads somewhere, a function.
 function makeTable(header, all, count = all.length) {
+  const box = element('div');
+  const show = (column, sign) => {
+    const rows = column < 0 ? all : sortRows(all, column, sign);
+    box.replaceChildren(...tableOf(header, rows, count, [column, sign, show]));
+  };
+  show(-1, 1);
+  return [box];
+}
+
+// The first rows of a table.
+function tableOf(header, all, count, [column, sign, show]) {
   const rows = all.slice(0, ROWS);
-  const isNumber = (text) => /^[-+]?[\d,.]+( %| [nµm]?s| [KMGT]?i?B)?$/.test(text);
+  const isNumber = (text) => /^[-+]?[\d,.]+( %| [nµm]?s| [KMGT]?i?B| \(.*%\))?$/.test(text);
   const numbers = header.map((_, k) => rows.length > 0 && rows.every(([cells]) => {
     return typeof cells[k] !== 'string' || cells[k] === '' || isNumber(cells[k]);
   }) && rows.some(([cells]) => typeof cells[k] === 'string' && cells[k] !== ''));
   const classOf = (k) => (numbers[k] ? { class: 'number' } : {});
-  const head = element('tr', header.map((text, k) => element('th', text, classOf(k))));
+  const head = element('tr', header.map((text, k) => {
+    if (!text) return element('th');
+    const next = k === column ? -sign : (numbers[k] ? -1 : 1);
+    const sorted = { 'aria-sort': sign > 0 ? 'ascending' : 'descending' };
+    const button = element('button', text, { type: 'button', onclick: () => show(k, next) });
+    return element('th', button, { ...classOf(k), ...(k === column ? sorted : {}) });
+  }));
   const body = rows.map(([cells, go]) => {
     const row = element('tr', cells.map((cell, k) => element('td', cell, classOf(k))));
     if (go) {
@@ -88,16 +128,34 @@ class Tables {
   }
 
   ops() {
-    const { view } = this;
+    const { profile, view } = this;
+    const { recorded = {}, peak } = profile;
     const sums = view.sums().ops();
     const all = view.sums().work();
     const { program } = view.families;
-    const header = ['', 'op', 'calls', 'time', 'share', 'mean', 'longest'];
-    this.table(header, sums.map((sum) => [[
+    // Nothing is known of PyTorch's times of a part.
+    const theirs = !view.range && Object.keys(recorded).length > 0;
+    const rate = (units, time, most) => {
+      if (!units || !time) return '';
+      const share = most ? ` (${formatShare(units / time, most)})` : '';
+      const digits = units / time < 0.1 ? 3 : 1;
+      return `${(units / time).toFixed(digits)}${share}`;
+    };
+    const header = [
+      '', 'op', 'calls', 'time', 'share', ...(theirs ? ['PyTorch'] : []), 'mean', 'longest',
+      'GFLOP/s', 'GB/s',
+    ];
+    const rows = sums.map((sum) => [[
       view.families.swatch(sum.family), sum.name, formatCount(sum.count), formatTime(sum.time),
       sum.family === program ? '' : formatShare(sum.time, all),
+      ...(theirs ? [sum.name in recorded ? formatTime(recorded[sum.name]) : ''] : []),
       formatTime(sum.time / sum.count), formatTime(sum.longest),
-    ], () => view.select(sum.which, true)]));
+      rate(sum.operations, sum.time, peak?.gflop_s), rate(sum.moved, sum.time, peak?.gb_s),
+    ], () => view.select(sum.which, true)]);
+    const note = peak ? [element('p', `In parentheses, the share of what this computer reaches: ${
+      peak.gflop_s.toFixed(1)} GFLOP/s in a product of f32, ${peak.gb_s.toFixed(1)} GB/s in a copy.`,
+    { class: 'why' })] : [];
+    this.table(header, rows, note);
   }
 
   places() {

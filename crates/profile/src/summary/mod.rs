@@ -1,5 +1,6 @@
 //! What took the time of a run: streams, ops, waits, the critical path, memory.
 
+mod counts;
 mod repeats;
 mod text;
 

@@ -9,6 +9,7 @@ use crate::memory;
 use crate::model::{NONE, Profile, Stream};
 use crate::order::{OnPath, Segment};
 
+use super::counts::WaitCounts;
 use super::{OpTime, loads, ops_where, overlap, path, repeats, waits};
 
 /// How much of each table is shown.
@@ -40,8 +41,9 @@ pub fn plural(count: u64, what: &str) -> String {
 }
 
 /// Returns a place without its folders.
-fn short(place: &str) -> &str {
-    place.rfind('/').map_or(place, |slash| &place[slash + 1..])
+fn short(place: &str) -> String {
+    let words = place.split(' ').map(|word| word.rsplit('/').next().unwrap_or(word));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// The names of streams and places without what all of a profile's have in common.
@@ -85,7 +87,7 @@ impl<'a> ShortNames<'a> {
             Some(line) => format!("line {line}"),
             None => own.trim_start().to_owned(),
         });
-        own.unwrap_or_else(|| short(place).to_owned())
+        own.unwrap_or_else(|| short(place))
     }
 }
 
@@ -117,6 +119,8 @@ pub struct PathParts {
     pub gaps: u64,
     /// The time before the program submits the next one.
     pub submits: u64,
+    /// The time behind the program, in which its outputs are read.
+    pub reading: u64,
     /// The time of the run.
     pub total: u64,
 }
@@ -125,8 +129,10 @@ impl PathParts {
     /// Divides a critical path.
     pub fn of(profile: &Profile, path: &[OnPath]) -> PathParts {
         let mut parts = PathParts { total: profile.total, ..PathParts::default() };
+        let reads_at = profile.parts().reads_at;
         for part in path {
-            let takes = part.end - part.start;
+            let takes = part.end.min(reads_at).saturating_sub(part.start);
+            parts.reading += part.end - part.start - takes;
             match part.segment {
                 Segment::Runs(_) => parts.runs += takes,
                 Segment::Gap { .. } | Segment::Resumes { .. } => parts.gaps += takes,
@@ -139,7 +145,7 @@ impl PathParts {
 
 impl fmt::Display for PathParts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PathParts { runs, gaps, submits, total } = *self;
+        let PathParts { runs, gaps, submits, reading, total } = *self;
         write!(f, "{} in instructions", share(runs, total))?;
         // A prediction from a list has neither.
         if gaps + submits > 0 {
@@ -148,6 +154,9 @@ impl fmt::Display for PathParts {
                 f,
                 ",\n  {gaps} between them, {submits} before the program submits the next one"
             )?;
+        }
+        if reading > 0 {
+            write!(f, ",\n  {} reading the outputs", share(reading, total))?;
         }
         Ok(())
     }
@@ -160,18 +169,11 @@ impl fmt::Display for PathParts {
 pub fn write(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<()> {
     let loads = loads(profile);
     let used = loads.iter().filter(|load| load.instructions > 0).count();
-    let made = waits_made(profile);
-    let elided = profile.waits.iter().filter(|w| w.resolution.is_elided()).count();
     let what = profile.source.name();
     let (streams, count) = (plural(used as u64, "stream"), profile.shown().count() as u64);
-    writeln!(
-        out,
-        "{what}: {} for {} on {streams}",
-        time(profile.total),
-        plural(count, "instruction")
-    )?;
+    writeln!(out, "{what}: {}; {} on {streams}", profile.parts(), plural(count, "instruction"))?;
     write_runs(profile, out)?;
-    writeln!(out, "{made} waits made, {elided} not needed")?;
+    writeln!(out, "{}", WaitCounts::of(profile))?;
     for remark in &profile.remarks {
         writeln!(out, "{remark}")?;
     }
@@ -225,13 +227,6 @@ fn ops_table(all: &[OpTime], title: &str, show: Show, out: &mut dyn Write) -> io
     (1..6).for_each(|column| align_right(&mut table, column));
     writeln!(out, "{table}")?;
     more(out, all.len(), rows)
-}
-
-/// Returns how many waits of streams were made; waits of the program are none of them.
-fn waits_made(profile: &Profile) -> usize {
-    let of_stream = |k: u32| profile.instructions.get(k as usize).is_some_and(|i| i.stream != NONE);
-    let made = profile.waits.iter().filter(|w| !w.resolution.is_elided() && of_stream(w.waiter));
-    made.count()
 }
 
 pub(super) fn more(out: &mut dyn Write, count: usize, rows: usize) -> io::Result<()> {
@@ -341,7 +336,15 @@ fn memory_tables(
         let held = memory::held(profile, arena as u32);
         let levels = memory::curve(profile, &held);
         let Some(peak) = memory::peak(&levels).filter(|peak| peak.bytes > 0) else { continue };
-        writeln!(out, "memory of {name}: at most {} after {}", bytes(peak.bytes), time(peak.at))?;
+        let used = format!("{} after {}", bytes(peak.bytes), time(peak.at));
+        match memory::most_held(profile, arena as u32) {
+            Some(most) => writeln!(
+                out,
+                "memory of {name}: the program holds at most {}\n  in use are at most {used}",
+                bytes(most)
+            )?,
+            None => writeln!(out, "memory of {name}: at most {used}")?,
+        }
         writeln!(
             out,
             "  they lie in the first {}, of which {:.0} % are free",
@@ -358,10 +361,11 @@ fn memory_tables(
                 None => ("workspace".to_owned(), String::new()),
             };
             let made = profile.instructions.get(storage.allocated as usize);
-            let place = made.map_or("before the run", |made| short(profile.place_of(made)));
+            let place = made.map(|made| short(profile.place_of(made)));
             let size = bytes(storage.size);
             let part = share(storage.size, peak.bytes);
-            table.add_row([tensor, spec, size, part, place.to_owned()]);
+            let place = place.unwrap_or_else(|| "before the run".to_owned());
+            table.add_row([tensor, spec, size, part, place]);
         }
         [2, 3].into_iter().for_each(|column| align_right(&mut table, column));
         writeln!(out, "{table}")?;

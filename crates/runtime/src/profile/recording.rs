@@ -186,6 +186,7 @@ impl Recording {
             total,
             began,
             host_workers,
+            is_inline: false,
             handoff: None,
             inference: BTreeMap::new(),
         }

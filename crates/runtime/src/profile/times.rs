@@ -212,6 +212,13 @@ pub struct Range {
     pub end: u64,
 }
 
+impl Range {
+    /// The name of the range of a whole program, until everything has completed.
+    pub const PROGRAM: &str = "the program";
+    /// The name of the range behind it that reads the program's outputs.
+    pub const READING: &str = "reading the outputs";
+}
+
 /// A time during which a thread of the program waited.
 ///
 /// ```
@@ -268,10 +275,21 @@ pub struct RunTimes {
     pub began: u64,
     /// How many workers the host's streams share.
     pub host_workers: usize,
+    /// Whether the program ran the host's streams itself, by the inline driver.
+    pub is_inline: bool,
     /// The mean time from the end of a call of one worker to the beginning of a call of another one
     /// that has waited for it, in nanoseconds, if there are several. A process measures it once, at
     /// the end of its first recording.
     pub handoff: Option<u64>,
     /// How often calls of each op were found in the inference cache.
     pub inference: BTreeMap<String, InferenceStats>,
+}
+
+impl RunTimes {
+    /// Returns when the program began and ended, without the reads of its outputs: its range, or
+    /// the whole recording if it has none.
+    pub fn program(&self) -> [u64; 2] {
+        let own = self.ranges.iter().find(|range| range.name == Range::PROGRAM);
+        own.map_or([0, self.total], |range| [range.begin, range.end])
+    }
 }

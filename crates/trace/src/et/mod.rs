@@ -151,6 +151,8 @@ pub(crate) fn import(
         schema: schema.into_owned(),
         nodes: nodes.len(),
         labels: label_ranges(&nodes, &schemas),
+        eager: notes.eager.clone(),
+        places: notes.places.clone(),
         ..Imported::default()
     };
     let et = &options.et;

@@ -1,9 +1,12 @@
 //! The report of an import.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
 
 /// The report of an import: the nodes of the trace, executed and skipped, and the synthesized data.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Imported {
     /// The version of the format, as written in the file.
     pub schema: String,
@@ -35,6 +38,20 @@ pub struct Imported {
     pub not_compared: Vec<String>,
     /// The labels of the program, with the nodes below them: PyTorch's `record_function`.
     pub labels: Vec<Label>,
+    /// The module and the line of the program for each node, if the recorder noted them.
+    pub places: BTreeMap<u64, Arc<str>>,
+    /// The time that PyTorch took, if the recorder measured it.
+    pub eager: Option<Eager>,
+}
+
+/// The time of a recorded program's calls by PyTorch, outside the recording.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Eager {
+    /// The median of some calls.
+    pub seconds: f64,
+    /// The processor or the CUDA device; empty if it is not known.
+    #[serde(default)]
+    pub on: String,
 }
 
 /// A label, and the nodes that ran within it.

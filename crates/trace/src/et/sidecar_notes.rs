@@ -8,6 +8,7 @@ use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 
 use millstream_types::DType;
 use serde::Deserialize;
@@ -18,6 +19,7 @@ use crate::data::Data;
 use crate::error::{Result, TraceError};
 use crate::et::groups::Noted;
 use crate::et::import::Lazy;
+use crate::et::report::Eager;
 use crate::hint::{Hint, Probe};
 use crate::number::Number;
 use crate::random::Distribution;
@@ -76,6 +78,9 @@ struct MetaForm {
     probe: HashMap<String, ProbeForm>,
     #[serde(default)]
     collectives: HashMap<u64, CollectiveForm>,
+    eager: Option<Eager>,
+    #[serde(default)]
+    places: BTreeMap<String, Vec<u64>>,
 }
 
 /// What the trace does not record of a collective.
@@ -162,6 +167,10 @@ pub(crate) struct SidecarNotes {
     probes: HashMap<String, ProbeForm>,
     /// What is known of collectives, by node.
     collectives: HashMap<u64, CollectiveForm>,
+    /// The time of PyTorch's own calls.
+    pub(crate) eager: Option<Eager>,
+    /// The module and the line of the program for each node.
+    pub(crate) places: BTreeMap<u64, Arc<str>>,
 }
 
 /// Reads the file of this name; returns `None` if it does not exist.
@@ -212,6 +221,8 @@ impl SidecarNotes {
             hints: HashMap::new(),
             probes: HashMap::new(),
             collectives: HashMap::new(),
+            eager: None,
+            places: BTreeMap::new(),
         };
         let Some(folder) = folder else { return Ok(notes) };
         if let Some(bindings) = read::<BTreeMap<String, BindingForm>>(folder, BINDINGS)? {
@@ -277,6 +288,11 @@ impl SidecarNotes {
         notes.name = meta.case;
         (notes.hints, notes.probes) = (meta.init, meta.probe);
         notes.collectives = meta.collectives;
+        for (place, nodes) in meta.places {
+            let place: Arc<str> = place.into();
+            notes.places.extend(nodes.into_iter().map(|node| (node, place.clone())));
+        }
+        notes.eager = meta.eager.filter(|eager| eager.seconds.is_finite() && eager.seconds > 0.0);
         if let Some(given) = meta.tolerance {
             notes.tolerance = Tolerance { rtol: given.rtol, atol: given.atol };
         }

@@ -335,7 +335,7 @@ pub(super) fn note_view(of: &Tensor, view: &Tensor, origin: &Origin) {
     let Some(notes) = innermost(of.machine()) else { return };
     let mut notes = notes.borrow_mut();
     let depends = !is_paused() && view.dtype().is_inexact() && notes.value(of).is_some();
-    let op = "Tensor::view";
+    let op = "Tensor::view_storage";
     let attrs = Arc::default();
     let node = depends.then(|| notes.begin(Source::Unknown, op, &attrs, &[Some(of)], origin));
     let effects = Effects { written: Vec::new(), views: vec![Some(0)] };

@@ -354,7 +354,7 @@ impl Tensor {
     /// # let machine = Machine::new(MachineConfig::default())?;
     /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
     /// let column = Layout::strided(&[2], &[2], 1)?;
-    /// let y = x.view(TensorSpec::new(DType::F32, column)?)?;
+    /// let y = x.view_storage(TensorSpec::new(DType::F32, column)?)?;
     /// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
@@ -362,7 +362,7 @@ impl Tensor {
     /// # Errors
     /// The tensor was released, or the view reaches past the storage.
     #[track_caller]
-    pub fn view(&self, spec: TensorSpec) -> Result<Tensor> {
+    pub fn view_storage(&self, spec: TensorSpec) -> Result<Tensor> {
         self.view_at(spec, origin::caller())
     }
 

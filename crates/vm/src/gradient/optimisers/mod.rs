@@ -101,8 +101,8 @@ pub struct Adam {
     pub betas: (f64, f64),
     /// Added to the denominator.
     pub eps: f64,
-    /// The decay of the parameters.
-    pub weight_decay: f64,
+    /// The decay of the parameters; by default PyTorch's, 0 in [`adam`] and 0.01 in [`adamw`].
+    pub weight_decay: Option<f64>,
     /// A number beside the parameters: if it is not 0, the step changes nothing.
     pub unless: Option<Tensor>,
 }
@@ -110,7 +110,7 @@ pub struct Adam {
 impl Default for Adam {
     fn default() -> Adam {
         let (betas, eps) = ((0.9, 0.999), 1e-8);
-        Adam { lr: Rate::from(1e-3), betas, eps, weight_decay: 0.0, unless: None }
+        Adam { lr: Rate::from(1e-3), betas, eps, weight_decay: None, unless: None }
     }
 }
 
@@ -235,15 +235,16 @@ fn adaptive(
 ) -> Result<()> {
     state.reserve(parameters.len());
     let Adam { lr, betas: (beta1, beta2), eps, weight_decay, unless } = settings;
+    let weight_decay = weight_decay.unwrap_or(if is_decoupled { 0.01 } else { 0.0 });
     // A set is a parameter, its gradient, and the means of gradients and of their squares. All
     // share the number of steps t and the rate.
     let mut program = Steps::default();
     let mut gradient = "%1".to_owned();
-    if *weight_decay != 0.0 && is_decoupled {
+    if weight_decay != 0.0 && is_decoupled {
         let decay = program.value(format_args!("mul(%5|other={:?})", -weight_decay));
         let kept = program.value(format_args!("add({decay}|other=1)"));
         program.step(format_args!("mul_(%0,{kept})"));
-    } else if *weight_decay != 0.0 {
+    } else if weight_decay != 0.0 {
         gradient = program.value(format_args!("add({gradient},%0|alpha={weight_decay:?})"));
     }
     // βᵗ - 1, without the cancellation of a difference.

@@ -248,16 +248,17 @@ impl Profiling {
         shared.tables.backlog.wait(0, PATIENCE);
         let Some(TimesRecorder { issued, points, has_list, .. }) = times else { return Ok(None) };
         let workers = (&opened[..], shared.host_workers);
+        let is_inline = shared.driver == DriverKind::Inline;
         if has_list {
             let places: Vec<Place> = (0..list.streams.len()).map(Place::same).collect();
             let times = self.recording.times(list, &issued, &places, workers);
-            return Ok(Some(RunTimes { inference, ..times }));
+            return Ok(Some(RunTimes { inference, is_inline, ..times }));
         }
         let keys: Vec<StreamKey> =
             shared.lock()?.builder.streams().map(|decl| decl.key.clone()).collect();
         let Some((issued, places)) = matched(&list, &keys, &points) else { return Ok(None) };
         let times = self.recording.times(list, &issued, &places, workers);
-        Ok(Some(RunTimes { inference, ..times }))
+        Ok(Some(RunTimes { inference, is_inline, ..times }))
     }
 }
 

@@ -62,7 +62,7 @@ impl Machine {
     /// Makes a view; no capture notes it.
     ///
     /// # Errors
-    /// As [`Tensor::view`].
+    /// As [`Tensor::view_storage`].
     pub(crate) fn view_now(
         &self,
         tensor: &Tensor,
@@ -106,7 +106,7 @@ impl Machine {
     /// # let machine = Machine::new(MachineConfig::default())?;
     /// # let s = machine.current_stream()?;
     /// let part = machine.empty_in(&s, TensorSpec::contiguous(DType::F32, &[2])?, 64)?;
-    /// let more = part.view(TensorSpec::contiguous(DType::F32, &[16])?)?; // of the same storage
+    /// let more = part.view_storage(TensorSpec::contiguous(DType::F32, &[16])?)?; // of the same storage
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     ///

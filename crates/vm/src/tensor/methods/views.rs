@@ -360,6 +360,29 @@ impl Tensor {
         call::one("unfold", &[self], attrs)
     }
 
+    /// Returns a view of the same elements in row-major order in another shape.
+    ///
+    /// - `x`, this tensor: any shape whose strides allow a view of the other shape
+    /// - `size`: the lengths; one may be -1, to be computed from the others
+    ///
+    /// PyTorch: `aten::view`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (2, 3), &machine)?;
+    /// let y = x.view([3, 2])?;
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn view(&self, size: impl Ints) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("size", size.to_ints());
+        call::one("view", &[self], attrs)
+    }
+
     /// Returns the same elements in row-major order in another shape; a view where strides allow
     /// it.
     ///
