@@ -774,6 +774,7 @@ const REPORTS: &[&str] = &[
     "vm/src/capture/arguments.rs",
     "vm/src/executable/cached.rs",
     "vm/src/executable/folded.rs",
+    "vm/src/executable/host_outputs.rs",
     "vm/src/executable/layouts.rs",
     "vm/src/executable/show.rs",
     "replay/src/compile/graphs.rs",

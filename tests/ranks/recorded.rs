@@ -36,7 +36,7 @@ fn all_ranks_keep_the_same_repeat() {
         let reports = recorded(name, REPEATS);
         assert!(reports.len() > 1);
         let times = |report: &RunReport| -> Vec<u64> {
-            report.recorded.iter().map(|run| run.of_ranks).collect()
+            report.recorded.iter().map(|run| run.program).collect()
         };
         let all = times(&reports[0]);
         for report in &reports {
@@ -45,12 +45,12 @@ fn all_ranks_keep_the_same_repeat() {
             assert_eq!(times(report), all, "{name}");
             assert_eq!(report.kept, kept(&all), "{name}");
             let own = report.times.as_ref().unwrap();
-            assert_eq!(own.total, report.recorded[report.kept].total, "{name}");
-            assert!(report.recorded.iter().all(|run| run.total <= run.of_ranks), "{name}");
+            let [begin, end] = own.program();
+            assert!(end - begin <= all[report.kept], "{name}");
         }
         let kept_times = || reports.iter().filter_map(|report| report.times.as_ref());
-        let begun = kept_times().map(|times| times.began).min().unwrap();
-        let ended = kept_times().map(|times| times.began + times.total).max().unwrap();
+        let begun = kept_times().map(|times| times.began + times.program()[0]).min().unwrap();
+        let ended = kept_times().map(|times| times.began + times.program()[1]).max().unwrap();
         assert_eq!(ended - begun, all[reports[0].kept], "{name}");
     }
 }

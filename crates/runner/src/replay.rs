@@ -17,8 +17,8 @@ use crate::options::RunOptions;
 use crate::recording_executor::RecordingExecutor;
 
 /// Compiles a program: the tensors of the trace are its inputs, by name, and its outputs are
-/// outputs. `reads` says that each launch's outputs are read: those of a device with graphs then lie
-/// in host memory, to which the launch itself copies them.
+/// outputs. With `reads`, the outputs of each launch are read: those of a device with graphs then
+/// lie in host memory, to which the launch itself copies them.
 ///
 /// # Errors
 /// A statement cannot stand in an executable, with its place.
