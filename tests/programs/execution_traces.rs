@@ -122,6 +122,7 @@ const OTHER_STRIDES: &[&str] = &[
     "own/complex_samples/",
     "own/spectrograms/",
     "own/gpu_ops/",
+    "own/inner_results/",
     "pytorch-cuda/",
 ];
 

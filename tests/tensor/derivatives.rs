@@ -17,7 +17,7 @@ const FILE: &[u8] = include_bytes!("gradients.safetensors");
 const NOT_YET: &[&str] = &["grid_sampler_2d_backward", "grid_sampler_3d_backward"];
 
 /// Ops whose gradient is computed by an op without a derivative.
-const NO_SECOND: &[&str] = &["grid_sampler_2d", "grid_sampler_3d", "segment_reduce"];
+const NO_SECOND: &[&str] = &["grid_sampler_2d", "grid_sampler_3d", "roi_align", "segment_reduce"];
 
 /// Ops whose gradient is not that of their results: the cases do not fix their random numbers, or,
 /// for the loss of alignments, the gradient holds for probabilities that add to 1.

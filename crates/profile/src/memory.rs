@@ -133,8 +133,8 @@ pub fn peak(levels: &[Level]) -> Option<Level> {
 }
 
 /// Returns the most bytes of an arena that the program holds at once: from an allocation to the
-/// release, in the order of the program, which is the peak that a run reports. None for a prediction
-/// and for the memory of an executable, which is planned.
+/// release, in the order of the program, which is the peak that a run reports. None for a
+/// prediction and for the memory of an executable, which is planned.
 pub fn most_held(profile: &Profile, arena: u32) -> Option<u64> {
     let mut changes: Vec<(u32, bool, u64)> = Vec::new();
     for storage in profile.storages.iter().filter(|storage| storage.arena == arena) {

@@ -35,8 +35,8 @@ pub struct RunReport {
     pub events_reused: u64,
     /// The streams with instructions, and the number of their instructions.
     pub streams: Vec<StreamReport>,
-    /// The number of compute streams that calls ran on, and the most that the options allow a program
-    /// that names none.
+    /// The number of compute streams that calls ran on, and the most that the options allow a
+    /// program that names none.
     pub compute_streams: [u32; 2],
     /// The peak of the bytes of tensors and workspaces, over all devices together.
     pub peak_bytes: u64,

@@ -1,4 +1,6 @@
 //! Stream types, stream keys, stream modes, and points in a stream's order.
+//!
+//! Long because its items have examples.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -260,8 +262,8 @@ impl StreamMode {
     }
 }
 
-/// A stream's identity: device, type, index. Streams that a program names and streams that a machine
-/// creates are counted apart: the index of a created stream is written with a `c`.
+/// A stream's identity: device, type, index. Streams that a program names and streams that a
+/// machine creates are counted apart: the index of a created stream is written with a `c`.
 ///
 /// ```
 /// # use millstream_types::*;

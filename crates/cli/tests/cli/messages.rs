@@ -353,8 +353,8 @@ fn options_that_exclude_each_other_and_missing_files_are_named() {
     assert_eq!(message(narrow.as_bytes()), message(errors(&watched, "100").as_bytes()));
 }
 
-/// The peak of memory is the same number wherever it is shown. In the times of execution more may be
-/// in use at once, where streams overlap, or less.
+/// The peak of memory is the same number wherever it is shown. In the times of execution more may
+/// be in use at once, where streams overlap, or less.
 #[test]
 fn run_summary_and_page_have_one_peak_of_memory() {
     let folder = tempfile::tempdir().unwrap();

@@ -93,9 +93,11 @@ fn share_workers(profile: &mut Profile) {
     }
 }
 
-/// Returns the key of a stream of ours.
+/// Returns the key of a stream of ours. A stream within an executable has the list's name behind it.
 pub(super) fn key(stream: &Stream) -> Option<StreamKey> {
-    stream.key().parse().ok()
+    let key = stream.key();
+    let end = key.match_indices(' ').nth(2).map_or(key.len(), |(at, _)| at);
+    key[..end].parse().ok()
 }
 
 /// The numbers of streams, by their keys and by a stream of the same list.

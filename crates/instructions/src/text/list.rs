@@ -198,11 +198,11 @@ fn parse_stream(
     let ty = cursor.word("a stream type")?;
     let ty: StreamType =
         ty.parse().map_err(|e: millstream_types::Error| start.error(e.to_string()))?;
-    let start = cursor.clone();
+    let at_index = cursor.clone();
     let (is_created, index) = match cursor.word("an index") {
         Ok(word) => {
             let digits = word.strip_prefix(StreamKey::CREATED).and_then(|word| word.parse().ok());
-            (true, digits.ok_or_else(|| start.expected("the stream's index"))?)
+            (true, digits.ok_or_else(|| at_index.expected("the stream's index"))?)
         }
         Err(_) => (false, cursor.number("the stream's index")?),
     };

@@ -214,8 +214,23 @@ pub struct Range {
 
 impl Range {
     /// The name of the range of a whole program, until everything has completed.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let _range = machine.range(Range::PROGRAM);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub const PROGRAM: &str = "the program";
+
     /// The name of the range behind it that reads the program's outputs.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let _range = machine.range(Range::READING);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub const READING: &str = "reading the outputs";
 }
 
@@ -288,6 +303,16 @@ pub struct RunTimes {
 impl RunTimes {
     /// Returns when the program began and ended, without the reads of its outputs: its range, or
     /// the whole recording if it has none.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let recording = machine.profile(&[])?;
+    /// Tensor::full(2, -1.5, &machine)?.relu()?;
+    /// let times = recording.finish()?;
+    /// assert_eq!(times.program(), [0, times.total]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn program(&self) -> [u64; 2] {
         let own = self.ranges.iter().find(|range| range.name == Range::PROGRAM);
         own.map_or([0, self.total], |range| [range.begin, range.end])

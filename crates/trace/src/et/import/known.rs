@@ -258,7 +258,8 @@ impl Import<'_> {
         let mask = if op == "convolution_backward" { attrs.ints("output_mask")? } else { None };
         for (k, (val, access)) in operands.iter().enumerate() {
             let partial = access.writes() && PARTIAL.contains(&op);
-            // Without the gradient of one operand the other is not read: `vmap` passes an empty one.
+            // Without the gradient of one operand the other is not read: `vmap` passes an empty
+            // one.
             let masked =
                 matches!(k, 1 | 2) && mask.as_ref().is_some_and(|mask| mask.get(2 - k) == Some(&0));
             if !access.reads() || partial || masked || self.is_known(*val) {

@@ -52,9 +52,9 @@ impl Machine {
     }
 
     /// Returns a compute stream of `device` that nothing else holds, and that no key names by
-    /// chance: created streams are counted apart. As every stream, it costs nothing before its first
-    /// instruction. Once its handles are gone, with the tensors made on it, a later call may return
-    /// it again.
+    /// chance: created streams are counted apart. As every stream, it costs nothing before its
+    /// first instruction. Once its handles are gone, with the tensors made on it, a later call may
+    /// return it again.
     ///
     /// ```
     /// # use millstream_vm::*;

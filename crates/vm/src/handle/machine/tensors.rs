@@ -106,7 +106,8 @@ impl Machine {
     /// # let machine = Machine::new(MachineConfig::default())?;
     /// # let s = machine.current_stream()?;
     /// let part = machine.empty_in(&s, TensorSpec::contiguous(DType::F32, &[2])?, 64)?;
-    /// let more = part.view_storage(TensorSpec::contiguous(DType::F32, &[16])?)?; // of the same storage
+    /// // Of the same storage.
+    /// let more = part.view_storage(TensorSpec::contiguous(DType::F32, &[16])?)?;
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     ///
