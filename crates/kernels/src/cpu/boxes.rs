@@ -29,13 +29,15 @@ fn rounding(dtype: DType) -> fn(f64) -> f64 {
 /// The most samples along a side of a cell.
 const MOST_SAMPLES: f64 = 65536.0;
 
+/// The elements that each cell's samples read along a dimension, with their weights.
+type Side = Vec<Vec<(usize, f64)>>;
+
 /// The geometry of means within boxes.
 struct Boxes {
     /// For each box the number of its image.
     images: Vec<usize>,
-    /// For each box and the dimensions of an image the elements that each cell's samples read, with
-    /// their weights.
-    sides: Vec<[Vec<Vec<(usize, f64)>>; 2]>,
+    /// For each box and each dimension of an image.
+    sides: Vec<[Side; 2]>,
     width: usize,
 }
 
@@ -173,7 +175,9 @@ fn uncovered(ctx: &KernelCtx<'_>) -> Result<()> {
             if kept[at].get() && kept[other].get() {
                 let common = r(side(best, boxes[other], 0) * side(best, boxes[other], 1));
                 let union = r(r(area(best) + area(boxes[other])) - common);
-                kept[other] = Bool::new(!(r(common / union) > threshold));
+                // Boxes of no area, whose share is NaN, stay.
+                let is_covered = r(common / union) > threshold;
+                kept[other] = Bool::new(!is_covered);
             }
         }
     }

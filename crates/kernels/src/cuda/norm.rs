@@ -150,8 +150,9 @@ fn forward(ctx: &KernelCtx<'_>, kind: NormKind) -> Result<()> {
         .iter()
         .zip(&outs)
         .map(|(axis, out)| {
-            let of =
-                |k: usize| stride(all[k], if k < 4 || k > 5 { axis.parameter } else { axis.row });
+            let of = |k: usize| {
+                stride(all[k], if (4..=5).contains(&k) { axis.row } else { axis.parameter })
+            };
             let strides = [axis.stride, of(1), of(2), out.stride, of(4), of(5), of(6), of(7)];
             RowDim { length: axis.length, kept: axis.row.is_some(), strides }
         })

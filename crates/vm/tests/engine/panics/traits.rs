@@ -405,7 +405,9 @@ fn traits() {
                 let tried = with_trap(&Trap::default(), driver, device, Some(place), is_late);
                 let is_heard = tried.told.contains(place) || UNHEARD.contains(&place);
                 let goes_on = tried.later.is_empty() || LOSES.contains(&place);
-                if !(goes_on && (is_heard || is_late && tried.told.is_empty())) {
+                // A worker may make a rare call only after the program has ended.
+                let may_miss = is_late || LOSES.contains(&place);
+                if !(goes_on && (is_heard || may_miss && tried.told.is_empty())) {
                     wrong.push(format!("{driver:?} on {device}, {place}, {is_late}: {tried:?}"));
                 }
             }
