@@ -125,7 +125,7 @@ fn results_of_unknown_size_run_and_are_not_replayed() {
     let text = program(|op| OF_DATA.contains(&op));
     let report = run(parse(&text), &RunOptions::default()).unwrap();
     assert_ok(&report);
-    assert_eq!(report.outputs.len(), 3);
+    assert_eq!(report.outputs.len(), 5);
     // The list is that of a run.
     let made = lists(&parse(&text), &RunOptions::default()).unwrap();
     assert!(made.len() == 1 && !made[0].list.instructions.is_empty());

@@ -247,7 +247,8 @@ pub(crate) const FOLDERS: &[Folders] = &[
             "sync", "scope", "host", "tables", "profile", "tapes", "worker", "pool", "driver",
             "emission",
         ],
-        upward: &[],
+        // A tape names its stream by the value that only the router's `open` makes.
+        upward: &[("tapes", "emission", 2)],
     },
     Folders {
         src: "crates/vm/src",

@@ -93,7 +93,8 @@ fn share_workers(profile: &mut Profile) {
     }
 }
 
-/// Returns the key of a stream of ours. A stream within an executable has the list's name behind it.
+/// Returns the key of a stream of ours. A stream within an executable has the list's name behind
+/// it.
 pub(super) fn key(stream: &Stream) -> Option<StreamKey> {
     let key = stream.key();
     let end = key.match_indices(' ').nth(2).map_or(key.len(), |(at, _)| at);

@@ -50,5 +50,4 @@ mod traced;
 
 pub use limits::CaptureLimits;
 pub use report::TracedReport;
-pub(crate) use session::count_handle;
 pub use traced::{Traced, TracedCall};

@@ -8,7 +8,6 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use millstream_instructions::TensorRef;
 use millstream_runtime::sync::thread_local;
@@ -19,7 +18,7 @@ use crate::handle::global;
 use crate::handle::leaf::Leaf;
 use crate::handle::machine::Machine;
 use crate::handle::request::{self, Rank, Reply};
-use crate::handle::{Stream, Tensor};
+use crate::handle::{Stream, Tensor, counts};
 
 use super::arguments::Arguments;
 use super::draws::{Drawn, Draws};
@@ -30,9 +29,6 @@ use super::note::{Action, Note, NoteResult, Place, Returned, Step, StreamName, V
 thread_local! {
     static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
 }
-
-/// How many threads have a session. Every clone and drop of a tensor reads it.
-static SESSIONS: AtomicUsize = AtomicUsize::new(0);
 
 /// Why a function cannot be captured, and the place of the call.
 #[derive(Clone, Debug)]
@@ -198,14 +194,13 @@ impl Session {
         impl Drop for Clear {
             fn drop(&mut self) {
                 request::install(Rank::Trace, None);
-                SESSIONS.fetch_sub(1, Ordering::Relaxed);
+                counts::end();
                 // Dropped outside the borrow, since tensors tell the session of their end.
                 drop(SESSION.with(|session| session.borrow_mut().take()));
             }
         }
         SESSION.with(|session| *session.borrow_mut() = Some(self));
-        // Relaxed: the sessions of other threads do not matter.
-        SESSIONS.fetch_add(1, Ordering::Relaxed);
+        counts::begin(counted);
         let clear = Clear;
         request::install(Rank::Trace, Some(&super::layer::Tracing));
         let result = function();
@@ -596,13 +591,6 @@ fn kept_stand_in(origin: &Origin) -> Error {
 }
 
 /// Notes that the thread makes a handle of a tensor, or drops one.
-#[inline]
-pub(crate) fn count_handle(tensor: &Tensor, change: isize) {
-    if SESSIONS.load(Ordering::Relaxed) != 0 {
-        counted(tensor, change);
-    }
-}
-
 #[cold]
 fn counted(tensor: &Tensor, change: isize) {
     // The handles that a session makes are not the function's.

@@ -3,6 +3,7 @@
 mod access;
 pub(crate) mod batch;
 mod completion;
+pub(crate) mod counts;
 mod current;
 mod event;
 pub(crate) mod generator;

@@ -14,7 +14,6 @@ use millstream_types::{
     DeviceId, Error, Origin, Result, StreamId, StreamKey, TensorId, TensorSpec,
 };
 
-use crate::capture::count_handle;
 use crate::handle::machine::Machine;
 use crate::lowering;
 
@@ -22,7 +21,7 @@ use super::global::Global;
 use super::leaf::LeafSlot;
 use super::request::{self, Ended, Request, Verb};
 use super::transfer::MachineSubmitter;
-use super::{Completion, Section, Stream};
+use super::{Completion, Section, Stream, counts};
 
 /// A tensor of a list that is being recorded, and the number of the recording.
 pub(crate) type OfRecording = (TensorRef, u64);
@@ -87,7 +86,7 @@ pub struct Tensor(Arc<TensorInner>);
 impl Clone for Tensor {
     #[inline]
     fn clone(&self) -> Tensor {
-        count_handle(self, 1);
+        counts::count(self, 1);
         Tensor(self.0.clone())
     }
 }
@@ -95,7 +94,7 @@ impl Clone for Tensor {
 impl Drop for Tensor {
     #[inline]
     fn drop(&mut self) {
-        count_handle(self, -1);
+        counts::count(self, -1);
     }
 }
 
