@@ -10,7 +10,7 @@
 //! 1. an idle block of the stream, or memory that no stream has used;
 //! 2. a pending block of the stream, whose last uses the stream's clock covers by now;
 //! 3. a block of another stream of the device, whose last uses the stream's clock covers; of many
-//!    streams the [`Search`] examines those with the ids before;
+//!    streams the search examines those with the ids before;
 //! 4. more memory from the device, while the limit allows. If more is pending than in use, and more
 //!    than [`PENDING`], the host first waits for the older half of the pending blocks, most of
 //!    which have long been free on the device;
