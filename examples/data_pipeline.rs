@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
-use millstream::{Access, Engine, Machine, MachineConfig, Tensor, Var};
+use millstream::{Access, DependencyEngine, Machine, MachineConfig, Tensor, Var};
 
 /// How many batches may be under way.
 const SLOTS: usize = 3;
@@ -30,7 +30,7 @@ struct Slot {
 }
 
 impl Slot {
-    fn new(machine: &Machine, engine: &Engine) -> Result<Slot> {
+    fn new(machine: &Machine, engine: &DependencyEngine) -> Result<Slot> {
         let tensor = Tensor::zeros(AUGMENTED, millstream::DType::F32, machine)?;
         // The variable stands for the tensor: functions are ordered with the ops that use it.
         let var = engine.var_of(&tensor)?;
@@ -48,7 +48,7 @@ impl Slot {
 }
 
 /// Pushes the steps of a batch that need no tensor.
-fn load(engine: &Engine, slot: &Slot, number: usize) -> Result<()> {
+fn load(engine: &DependencyEngine, slot: &Slot, number: usize) -> Result<()> {
     // Reading completes later, from a thread that waits for the disk.
     let read = slot.change(move |buffer| {
         buffer.text = (0..VALUES).map(|k| format!("{} ", number % 5 + k)).collect();
@@ -85,7 +85,7 @@ fn load(engine: &Engine, slot: &Slot, number: usize) -> Result<()> {
 /// None is expected.
 pub(crate) fn train(batches: usize) -> Result<f32> {
     let machine = Machine::new(MachineConfig::default())?;
-    let engine = machine.engine()?;
+    let engine = machine.dependency_engine()?;
     let slots = (0..SLOTS).map(|_| Slot::new(&machine, &engine)).collect::<Result<Vec<_>>>()?;
     let weight = Tensor::zeros(1, millstream::DType::F32, &machine)?;
     for number in 0..batches {

@@ -42,7 +42,7 @@
 //! | take gradients | [`Tape`], [`optimisers`] |
 //! | divide tensors among ranks | [`Mesh`], [`Sharding`], [`Tensor::redistribute`] |
 //! | choose streams and order | [`Stream`], [`Event`], [`with_stream`] |
-//! | order any function by what it reads and writes | [`Engine`] |
+//! | order any function by what it reads and writes | [`DependencyEngine`] |
 //! | run a program many times | [`Recorder`], [`Traced`], [`Executable`] |
 //! | add an op | [`ops::Def`], [`MachineConfig::op`], [`kernels::typed()`] |
 #![deny(missing_docs)]
@@ -66,13 +66,13 @@ pub use millstream_types::{
 };
 pub use millstream_vm::{
     Batch, Blob, Bounded, Bulk, CacheCounts, CallBuilder, Cancellation, CaptureLimits,
-    ClosureResult, Completion, Dims, DlPack, DriverKind, Engine, Event, Executable, FoldedCalls,
-    Generator, GeneratorState, GraphStatus, Index, Indices, Int, Ints, LaunchBuilder, Launched,
-    Layouts, Machine, MachineConfig, NEW, Number, OnComplete, OneDim, Operand, Operator, Place,
-    Prepared, Prop, Push, REST, Real, Recorded, RecordedTensor, Recorder, RunContext, Schedule,
-    Section, Seed, ShardBuilder, Sharded, ShutdownReport, Simulation, Stream, StreamOptions, Tape,
-    Tensor, TensorHandle, Traced, TracedCall, TracedReport, Var, Workspace, autocast, no_grad,
-    optimisers, options, with_origin, with_stream,
+    ClosureResult, Completion, DependencyEngine, Dims, DlPack, DriverKind, Event, Executable,
+    FoldedCalls, Generator, GeneratorState, GraphStatus, Index, Indices, Int, Ints, LaunchBuilder,
+    Launched, Layouts, Machine, MachineConfig, NEW, Number, OnComplete, OneDim, Operand, Operator,
+    Place, Prepared, Prop, Push, REST, Real, Recorded, RecordedTensor, Recorder, RunContext,
+    Schedule, Section, Seed, ShardBuilder, Sharded, ShutdownReport, Simulation, Stream,
+    StreamOptions, Tape, Tensor, TensorHandle, Traced, TracedCall, TracedReport, Var, Workspace,
+    autocast, no_grad, optimisers, options, with_origin, with_stream,
 };
 
 /// The example of the README is compiled and run, too.

@@ -153,17 +153,17 @@ fn events() {
 fn engines_and_variables() {
     let _alone = alone();
     check("engines", |m, _, _| {
-        let engine = m.engine().unwrap();
+        let engine = m.dependency_engine().unwrap();
         engine.push(|| ()).spawn().unwrap();
         engine.wait_all().unwrap();
     });
     check("engines on streams", |m, _, _| {
-        let engine = m.engine_on(&m.create_stream(&CPU).unwrap()).unwrap();
+        let engine = m.dependency_engine_on(&m.create_stream(&CPU).unwrap()).unwrap();
         engine.push(|| ()).spawn().unwrap();
         engine.wait_all().unwrap();
     });
     check("variables", |m, x, k| {
-        let engine = m.engine().unwrap();
+        let engine = m.dependency_engine().unwrap();
         let (a, b) = (engine.var().unwrap(), engine.var_of(x).unwrap());
         engine.push(|| ()).reads(&[&b]).writes(&[&a]).spawn().unwrap();
         if k % 2 == 0 {
@@ -171,14 +171,14 @@ fn engines_and_variables() {
         }
     });
     check("operators", |m, _, _| {
-        let engine = m.engine().unwrap();
+        let engine = m.dependency_engine().unwrap();
         let a = engine.var().unwrap();
         let operator = engine.operator(|| ()).writes(&[&a]).name("touch");
         operator.push().unwrap();
         operator.push().unwrap();
     });
     check("bulk scopes", |m, _, _| {
-        let engine = m.engine().unwrap();
+        let engine = m.dependency_engine().unwrap();
         let a = engine.var().unwrap();
         let mut bulk = engine.bulk(4);
         (0..6).for_each(|_| bulk.push(|| ()).writes(&[&a]).spawn().unwrap());

@@ -298,7 +298,7 @@ fn whatever_can_use_a_stream_keeps_its_key() {
 fn a_key_keeps_the_order_of_its_work() {
     for device in [CPU, SIM] {
         let m = threaded();
-        let engine = m.engine().unwrap();
+        let engine = m.dependency_engine().unwrap();
         let x = upload(&m.compute(&device, 0).unwrap(), &m, &[1.0, -2.0]);
         let (open, opened) = mpsc::channel::<()>();
         let order = Arc::new(Mutex::new(Vec::new()));

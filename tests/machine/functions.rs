@@ -21,7 +21,7 @@ fn sleeper() -> (impl FnOnce() + Send + 'static, mpsc::Sender<()>) {
 #[test]
 fn a_copy_function_does_not_hold_up_its_device() {
     let m = threaded();
-    let engine = m.engine().unwrap();
+    let engine = m.dependency_engine().unwrap();
     let x = upload(&sim(&m, 0), &m, &[1.0, -2.0]);
     m.synchronize().unwrap();
     let mut awake = Vec::new();
@@ -44,7 +44,7 @@ fn a_copy_function_does_not_hold_up_its_device() {
 #[test]
 fn sleeping_functions_leave_the_hosts_workers_to_others() {
     let m = threaded();
-    let engine = m.engine().unwrap();
+    let engine = m.dependency_engine().unwrap();
     let mut awake = Vec::new();
     // Reads of the program are on stream 0.
     for k in 1..5 {
@@ -96,7 +96,12 @@ impl Kind {
         if *self == Kind::Prop(Prop::Normal) { 2 } else { 1 }
     }
 
-    fn push(&self, engine: &Engine, function: impl FnOnce() + Send + 'static, writes: &[&Var]) {
+    fn push(
+        &self,
+        engine: &DependencyEngine,
+        function: impl FnOnce() + Send + 'static,
+        writes: &[&Var],
+    ) {
         let push = engine.push(function).writes(writes);
         match self {
             Kind::Prop(prop) => push.prop(prop.clone()).spawn(),
@@ -112,7 +117,7 @@ impl Kind {
 #[test]
 fn a_sleeping_function_holds_up_its_own_kind_alone() {
     let m = threaded();
-    let engine = m.engine().unwrap();
+    let engine = m.dependency_engine().unwrap();
     for asleep in Kind::all() {
         let mut awake = Vec::new();
         for _ in 0..asleep.side_by_side() {
@@ -144,7 +149,7 @@ fn a_sleeping_function_holds_up_its_own_kind_alone() {
 fn variables_may_lie_in_any_memory() {
     for driver in [DriverKind::Threaded, DriverKind::Inline, DriverKind::Simulated] {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
-        let engine = m.engine().unwrap();
+        let engine = m.dependency_engine().unwrap();
         let (on_host, on_sim) = (upload(&cpu(&m, 0), &m, &[1.0]), upload(&sim(&m, 0), &m, &[1.0]));
         let vars = [
             engine.var().unwrap(),
@@ -184,7 +189,7 @@ fn variables_may_lie_in_any_memory() {
 fn a_function_comes_after_the_completion_of_ops() {
     for prop in [Prop::Normal, Prop::CopyFromDevice(SIM), Prop::CopyToDevice(SIM)] {
         let (m, hand) = by_hand();
-        let engine = m.engine().unwrap();
+        let engine = m.dependency_engine().unwrap();
         let x = upload(&sim(&m, 0), &m, &[1.0]);
         let y = call(&m, "relu", &[&x], &sim(&m, 0));
         let var = engine.var_of(&y).unwrap();
@@ -203,7 +208,7 @@ fn a_function_comes_after_the_completion_of_ops() {
 fn functions_complete_later_on_any_device() {
     for driver in [DriverKind::Threaded, DriverKind::Inline] {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
-        let engine = m.engine().unwrap();
+        let engine = m.dependency_engine().unwrap();
         let a = engine.var().unwrap();
         for stream in [sim(&m, 0), cpu(&m, 0)] {
             let (give, take) = mpsc::channel::<OnComplete>();
@@ -237,7 +242,7 @@ fn functions_complete_later_on_any_device() {
 #[test]
 fn a_cancelled_function_does_not_run() {
     let m = threaded();
-    let engine = m.engine().unwrap();
+    let engine = m.dependency_engine().unwrap();
     let (a, b) = (engine.var().unwrap(), engine.var().unwrap());
     let (function, wake) = sleeper();
     engine.push(function).writes(&[&a]).on(&sim(&m, 0)).spawn().unwrap();
@@ -259,7 +264,7 @@ fn a_cancelled_function_does_not_run() {
 fn functions_get_their_surroundings() {
     for driver in [DriverKind::Threaded, DriverKind::Inline, DriverKind::Simulated] {
         let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
-        let engine = m.engine().unwrap();
+        let engine = m.dependency_engine().unwrap();
         let a = engine.var().unwrap();
         let (give, taken) = mpsc::channel();
         let props = [
@@ -305,7 +310,7 @@ fn functions_get_their_surroundings() {
 #[test]
 fn a_push_of_an_operator_may_name_more_variables() {
     let m = threaded();
-    let engine = m.engine().unwrap();
+    let engine = m.dependency_engine().unwrap();
     let (a, b) = (engine.var().unwrap(), engine.var().unwrap());
     let (function, wake) = sleeper();
     let (give, taken) = mpsc::channel();
@@ -322,7 +327,7 @@ fn a_push_of_an_operator_may_name_more_variables() {
 #[test]
 fn a_held_tensor_is_refused() {
     let m = threaded();
-    let engine = m.engine().unwrap();
+    let engine = m.dependency_engine().unwrap();
     let x = upload(&cpu(&m, 0), &m, &[1.0]);
     let var = engine.var_of(&x).unwrap();
     let section = m.critical_section(&[&x]).unwrap();

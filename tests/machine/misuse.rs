@@ -190,7 +190,7 @@ fn of_streams_of_other_types() {
     let prepared = m.prepare("neg_", &[&x], Attrs::new()).unwrap();
     for ty in [StreamType::BARRIER, StreamType::CRITICAL_SECTION, StreamType::LAZY_JOB_LAUNCHER] {
         let stream = m.stream(&StreamKey::new(CPU, ty, 0)).unwrap();
-        let engine = m.engine().unwrap();
+        let engine = m.dependency_engine().unwrap();
         let var = engine.var().unwrap();
         let before = m.stats().unwrap();
         let of_batch = m.batch().call(&prepared, &stream);

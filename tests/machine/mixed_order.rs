@@ -67,7 +67,7 @@ impl Model {
 struct Program {
     machine: Machine,
     state: Arc<State>,
-    engine: Engine,
+    engine: DependencyEngine,
     tensors: Vec<Tensor>,
     vars: Vec<Var>,
     jobs: Vec<Executable>,
@@ -85,7 +85,7 @@ fn program(driver: DriverKind, seed: u64) -> Program {
         });
     }
     let machine = Machine::new(config).unwrap();
-    let engine = machine.engine().unwrap();
+    let engine = machine.dependency_engine().unwrap();
     let tensors: Vec<Tensor> = (0..TENSORS as u32)
         .map(|k| match k % 2 {
             0 => upload(&cpu(&machine, k), &machine, &[1.0]),

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use millstream::instructions::builder::OfflineSink;
 use millstream::instructions::text::{parse_list, print_list};
-use millstream::instructions::{Builder, BuilderConfig};
+use millstream::instructions::{BuilderConfig, InstructionsBuilder};
 use millstream::stream_policy::Catalog;
 use millstream::types::{ListId, ReadId};
 use millstream::vm::{OfflineLaunch, OfflineLaunches};
@@ -210,7 +210,7 @@ fn functions(refused: &mut Refused) {
 
 /// Functions that do what no launch of their list would do.
 fn functions_of_the_host(refused: &mut Refused, m: &Machine, f: &Executable) {
-    let (own, s, engine) = (two(m), cpu(m, 0), m.engine().unwrap());
+    let (own, s, engine) = (two(m), cpu(m, 0), m.dependency_engine().unwrap());
     let mask = own.gt(0).unwrap();
     refused.function("its result's size is known only by running it", m, |_| {
         here!(own.masked_select_bounded(&mask)).map(drop)
@@ -254,7 +254,7 @@ fn captures_of_the_host(refused: &mut Refused, m: &Machine, x: &Tensor) {
         drop(here!(inner.batch()));
         none()
     });
-    let engine = m.engine().unwrap();
+    let engine = m.dependency_engine().unwrap();
     refused.strict("it pushes a function of the program", x, move |_| {
         here!(engine.push(|| ())).spawn()?;
         none()
@@ -455,7 +455,7 @@ fn launches(refused: &mut Refused) {
 
     let catalog = Box::new(Catalog(m.policies().clone()));
     let ops = Arc::new(millstream::ops::standard());
-    let mut builder = Builder::new(&BuilderConfig::default(), ops, catalog);
+    let mut builder = InstructionsBuilder::new(&BuilderConfig::default(), ops, catalog);
     let key = StreamKey::new(CPU, StreamType::LAZY_JOB_LAUNCHER, 0);
     let stream = builder.stream(&key).unwrap();
     let origin = here!(Origin::caller());

@@ -67,7 +67,7 @@ impl Program {
             streams,
             machine,
         };
-        let engine = program.machine.engine().unwrap();
+        let engine = program.machine.dependency_engine().unwrap();
         program.vars.push(engine.var().unwrap());
         program.vars.push(engine.var_of(&program.tensors[0]).unwrap());
         let x = &program.tensors[0];
@@ -167,8 +167,8 @@ impl Program {
             }
             22 => {
                 let engine = match d % 2 {
-                    0 => machine.engine()?,
-                    _ => machine.engine_on(&stream)?,
+                    0 => machine.dependency_engine()?,
+                    _ => machine.dependency_engine_on(&stream)?,
                 };
                 let (one, two) = (pick(&self.vars, a).clone(), pick(&self.vars, b).clone());
                 let push = engine.push(self.function()).reads(&[&one]).writes(&[&two]);

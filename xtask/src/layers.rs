@@ -244,15 +244,31 @@ pub(crate) const FOLDERS: &[Folders] = &[
     Folders {
         src: "crates/runtime/src",
         order: &[
-            "sync", "scope", "host", "tables", "profile", "tapes", "worker", "pool", "driver",
-            "emission",
+            "sync",
+            "scope",
+            "host",
+            "tables",
+            "profile",
+            "tapes",
+            "thread_ctx",
+            "pool",
+            "driver",
+            "engine",
         ],
         // A tape names its stream by the value that only the router's `open` makes.
-        upward: &[("tapes", "emission", 2)],
+        upward: &[("tapes", "engine", 2)],
     },
     Folders {
         src: "crates/vm/src",
-        order: &["lowering", "handle", "tensor", "gradient", "executable", "capture", "engine"],
+        order: &[
+            "lowering",
+            "handle",
+            "tensor",
+            "gradient",
+            "executable",
+            "capture",
+            "dependency_engine",
+        ],
         upward: &[],
     },
 ];

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use anyhow::Result;
-use millstream::{Engine, Machine, MachineConfig, Operator, Var};
+use millstream::{DependencyEngine, Machine, MachineConfig, Operator, Var};
 
 use super::workload::{Node, Workload, step};
 use super::{EngineArgs, Peer, quantile};
@@ -18,7 +18,7 @@ fn machine(args: &EngineArgs) -> Result<Machine> {
     Ok(Machine::new(MachineConfig::default().host_workers(args.workers as usize))?)
 }
 
-fn variables(engine: &Engine, load: &Workload) -> Result<Vec<Var>> {
+fn variables(engine: &DependencyEngine, load: &Workload) -> Result<Vec<Var>> {
     Ok((0..load.variables).map(|_| engine.var()).collect::<Result<_, _>>()?)
 }
 
@@ -34,7 +34,7 @@ fn named<T>(vars: &[Var], node: &Node, with: impl FnOnce(&[&Var], &[&Var]) -> T)
 
 /// Returns the medians of the times per push: until all have completed, and of pushing.
 pub(super) fn stream(args: &EngineArgs, load: &Workload) -> Result<(f64, f64)> {
-    let engine = machine(args)?.engine()?;
+    let engine = machine(args)?.dependency_engine()?;
     let vars = variables(&engine, load)?;
     let operators: Vec<Operator> = match args.peer {
         Peer::Operators => {
@@ -88,7 +88,7 @@ pub(super) fn stream(args: &EngineArgs, load: &Workload) -> Result<(f64, f64)> {
     Ok((quantile(&mut totals, 0.5), quantile(&mut pushes, 0.5)))
 }
 
-fn operator(engine: &Engine, vars: &[Var], id: usize, node: &Node) -> Operator {
+fn operator(engine: &DependencyEngine, vars: &[Var], id: usize, node: &Node) -> Operator {
     named(vars, node, |reads, writes| {
         engine
             .operator(move || {
@@ -101,7 +101,7 @@ fn operator(engine: &Engine, vars: &[Var], id: usize, node: &Node) -> Operator {
 
 /// Runs a workload whose functions compute, and returns how many variables are wrong.
 pub(super) fn wrong(args: &EngineArgs, load: &Workload) -> Result<u32> {
-    let engine = machine(args)?.engine()?;
+    let engine = machine(args)?.dependency_engine()?;
     let vars = variables(&engine, load)?;
     let cells: Arc<[AtomicU64]> = (0..load.variables).map(|_| AtomicU64::new(1)).collect();
     for (id, node) in load.nodes.iter().enumerate() {

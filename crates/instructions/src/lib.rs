@@ -43,7 +43,8 @@ pub mod table;
 pub mod text;
 
 pub use builder::{
-    Builder, BuilderConfig, Call, Need, Outcome, Protection, Sink, SyncPolicy, TensorRef,
+    BuilderConfig, Call, InstructionsBuilder, Need, Outcome, Protection, Sink, SyncPolicy,
+    TensorRef,
 };
 pub use catalog::{Arenas, StreamCatalog, StreamFacts};
 pub use frontier::Frontier;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use millstream_instructions::TensorRef;
-use millstream_runtime::emission::Emission;
-use millstream_runtime::emission::router::OpenStream;
+use millstream_runtime::engine::Engine;
+use millstream_runtime::engine::router::OpenStream;
 use millstream_runtime::tapes::graph::InstanceGraphs;
 use millstream_runtime::tapes::recycled::Recycled;
 use millstream_runtime::tapes::run::Run;
@@ -42,7 +42,7 @@ impl Instances {
     /// Returns the instance for a launch on `stream`: one that the stream may use without a wait;
     /// none, so that another one is made, while there are fewer than may be; or else the one whose
     /// last launch is the oldest.
-    pub fn choose(&self, e: &Emission, stream: StreamId) -> Result<Option<usize>> {
+    pub fn choose(&self, e: &Engine, stream: StreamId) -> Result<Option<usize>> {
         let mut oldest: Option<usize> = None;
         for (k, instance) in self.all.iter().enumerate() {
             let mut is_free = true;

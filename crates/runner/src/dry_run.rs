@@ -11,8 +11,8 @@ use std::sync::Arc;
 use millstream_comm::Communicator;
 use millstream_instructions::builder::{EventRef, Output, SectionId};
 use millstream_instructions::{
-    Builder, BuilderConfig, Call, Instruction, InstructionList, ListRecorder, Priority, Sink,
-    TensorRef,
+    BuilderConfig, Call, Instruction, InstructionList, InstructionsBuilder, ListRecorder, Priority,
+    Sink, TensorRef,
 };
 use millstream_stream_policy::{Catalog, PolicyTable};
 use millstream_trace::{Program, TraceError, ValueRef};
@@ -74,7 +74,7 @@ impl Sink for Log {
 }
 
 pub(crate) struct DryRun {
-    pub(crate) builder: Builder,
+    pub(crate) builder: InstructionsBuilder,
     pub(crate) log: Log,
     /// Whether a call could not be built because a shape depends on data.
     is_incomplete: bool,
@@ -127,7 +127,11 @@ impl<'a> Subject<'a> {
         let catalog = Box::new(Catalog(policies.clone()));
         let config = BuilderConfig { sync: options.machine.sync, ..BuilderConfig::default() };
         let dry_run = DryRun {
-            builder: Builder::new(&config, Arc::new(options.machine.ops.clone()), catalog),
+            builder: InstructionsBuilder::new(
+                &config,
+                Arc::new(options.machine.ops.clone()),
+                catalog,
+            ),
             log,
             is_incomplete: false,
             sections: Vec::new(),

@@ -4,7 +4,7 @@
 //! name serves the crates above, and may change with any version.
 //!
 //! # Invariants
-//! - One lock, the emission's, covers hazards, sequence numbers, placement and enqueueing. Only the
+//! - One lock, the engine's, covers hazards, sequence numbers, placement and enqueueing. Only the
 //!   lock of memory growth may be held when it is taken. No thread waits while it holds the lock,
 //!   except the inline driver, which runs the program under it.
 //! - After emission no lock is taken by all instructions, and no thread handles all of them.
@@ -16,10 +16,10 @@
 //!
 //! | folder | holds |
 //! |---|---|
-//! | `emission` | the critical section, the router, pushes, releases |
+//! | `engine` | the critical section, the router, pushes, releases |
 //! | `driver` | who runs the workers: threads, the caller in program order, the caller by seed |
 //! | `pool` | the graph of the streams that run in any order, and its workers |
-//! | `worker` | the loop of one worker: queue entries, launch, retire |
+//! | `thread_ctx` | the loop of one worker: queue entries, launch, retire |
 //! | `tapes` | compiled lists as workers read them, and the state of launches |
 //! | `profile` | the times of a run, recorded while it runs |
 //! | `tables` | the state that all workers of a machine share: slots, poison, failures, backlog |
@@ -36,7 +36,7 @@
 #[doc(hidden)]
 pub mod driver;
 #[doc(hidden)]
-pub mod emission;
+pub mod engine;
 #[doc(hidden)]
 pub mod host;
 mod pool;
@@ -51,4 +51,4 @@ pub mod tables;
 #[doc(hidden)]
 pub mod tapes;
 #[doc(hidden)]
-pub mod worker;
+pub mod thread_ctx;

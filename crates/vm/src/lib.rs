@@ -25,7 +25,7 @@
 #![deny(missing_docs)]
 
 mod capture;
-mod engine;
+mod dependency_engine;
 mod executable;
 mod gradient;
 mod handle;
@@ -33,7 +33,7 @@ pub mod lowering;
 mod tensor;
 
 pub use capture::{CaptureLimits, Traced, TracedCall, TracedReport};
-pub use engine::{Bulk, ClosureResult, Engine, Operator, Prop, Push, Var};
+pub use dependency_engine::{Bulk, ClosureResult, DependencyEngine, Operator, Prop, Push, Var};
 pub use executable::{
     CallLayout, Executable, FoldedCalls, LaunchBuilder, Launched, Layouts, OfflineLaunch,
     OfflineLaunches, Recorded, RecordedCall, RecordedLaunch, RecordedTensor, Recorder,
@@ -47,7 +47,7 @@ pub use handle::prepared::{Prepared, TensorHandle};
 pub use handle::seed::Seed;
 pub use handle::{Completion, Event, Section, Stream, Tensor, with_stream};
 pub use millstream_runtime::driver::{DriverKind, Schedule, Simulation};
-pub use millstream_runtime::emission::{ShutdownReport, StreamOptions};
+pub use millstream_runtime::engine::{ShutdownReport, StreamOptions};
 pub use millstream_runtime::host::Blob;
 pub use millstream_runtime::profile::{
     InstructionTimes, LaunchTimes, Outcome, Pause, Range, RunTimes, StepTimes, StreamTimes,

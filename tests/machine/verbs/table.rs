@@ -27,7 +27,7 @@ pub(super) struct Scene {
     prepared: Prepared,
     /// `relu`.
     executable: Executable,
-    engine: Arc<Engine>,
+    engine: Arc<DependencyEngine>,
     /// The variable of `x`.
     var: Arc<Var>,
     completion: Completion,
@@ -52,7 +52,7 @@ impl Scene {
             r.output("y", &y[0])
         });
         let x = make(upload(&s, m, &[1.0, -2.0]));
-        let (event, engine) = (other.record_event().unwrap(), m.engine().unwrap());
+        let (event, engine) = (other.record_event().unwrap(), m.dependency_engine().unwrap());
         let held = m.critical_section(&[&upload(&s, m, &[0.0])]).unwrap();
         let lent = upload(&cpu(&lender, 0), &lender, &[5.0, 6.0]).to_dlpack().unwrap();
         Scene {

@@ -24,7 +24,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("full", "`Tensor::full` and its kin"),
     ("arange", "`Tensor::arange`"),
     ("scrub", "machines that check memory call it"),
-    ("closure", "`Engine::push`"),
+    ("closure", "`DependencyEngine::push`"),
     ("uniform", "`Tensor::uniform`"),
     ("normal", "`Tensor::normal`"),
     ("randint", "`Tensor::randint`"),

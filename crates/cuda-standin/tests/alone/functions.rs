@@ -20,7 +20,7 @@ fn functions_get_the_native_stream() {
     let _turn = stand_in().turn();
     for driver in [DriverKind::Threaded, DriverKind::Inline] {
         let m = machine(driver, CudaConfig::default());
-        let engine = m.engine().unwrap();
+        let engine = m.dependency_engine().unwrap();
         let s = m.compute(&CUDA, 0).unwrap();
         let spec = TensorSpec::contiguous(DType::F32, &[1]).unwrap();
         let x = m.upload(&s, spec, 1f32.to_ne_bytes().into()).unwrap();
@@ -56,7 +56,7 @@ fn functions_get_the_native_stream() {
 fn modules_load_while_another_is_compiled() {
     let _turn = stand_in().turn();
     let m = machine(DriverKind::Inline, CudaConfig::default());
-    let (engine, s) = (m.engine().unwrap(), m.compute(&CUDA, 0).unwrap());
+    let (engine, s) = (m.dependency_engine().unwrap(), m.compute(&CUDA, 0).unwrap());
     let load = |context: &mut RunContext<'_>| {
         let native = context.native::<NativeStream>().unwrap();
         let mut compiled = 0;

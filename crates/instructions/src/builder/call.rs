@@ -18,7 +18,7 @@ use crate::builder::known_call::Known;
 use crate::builder::memory::Allocation;
 use crate::builder::region::SectionId;
 use crate::builder::slot::is_whole;
-use crate::builder::{Builder, Outcome, Sink, TensorRef};
+use crate::builder::{InstructionsBuilder, Outcome, Sink, TensorRef};
 use crate::instruction::{Operand, Operands, Priority};
 use crate::planner::ArenaId;
 use crate::scalar::check_uses;
@@ -53,7 +53,8 @@ pub enum Output {
     /// The input of this number, changed in place.
     Same(usize),
     /// A tensor whose first dimension is known once `count` has been read:
-    /// [`Builder::fix_bound`] then makes the result. Both are to be released after that.
+    /// [`InstructionsBuilder::fix_bound`] then makes the result. Both are to be released after
+    /// that.
     Bounded {
         /// The rows: as many as the bound allows.
         data: TensorRef,
@@ -75,7 +76,7 @@ impl Output {
 /// The results of a call, in order.
 pub type Outputs = SmallVec<[Output; 2]>;
 
-impl Builder {
+impl InstructionsBuilder {
     /// Emits a call: its waits, the allocation of its results, and the call itself.
     ///
     /// # Errors
@@ -158,7 +159,7 @@ impl Builder {
         if signature.workspace > 0 {
             sizes.push((arena, signature.workspace as u64));
         }
-        let purpose = |_: &Builder, k: usize| match fresh.get(k) {
+        let purpose = |_: &InstructionsBuilder, k: usize| match fresh.get(k) {
             Some(spec) => format!("{}, a result of {}", spec.brief(), op.name()),
             None => format!("the scratch memory of {}", op.name()),
         };

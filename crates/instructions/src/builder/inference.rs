@@ -23,8 +23,8 @@ use millstream_types::{Access, Attrs, OpId, Result, TensorSpec};
 use crate::builder::memory::{Allocation, Allocations};
 use crate::builder::slot::SpecClass;
 use crate::builder::{
-    Builder, Call, InferenceStats, NotKept, Outcome, Output, Outputs, PreparedCall, Sink,
-    SyncPolicy, TensorRef,
+    Call, InferenceStats, InstructionsBuilder, NotKept, Outcome, Output, Outputs, PreparedCall,
+    Sink, SyncPolicy, TensorRef,
 };
 use crate::frontier::Frontier;
 use crate::instruction::Priority;
@@ -198,7 +198,7 @@ pub(super) enum Lookup {
     Passed(NotKept),
 }
 
-impl Builder {
+impl InstructionsBuilder {
     /// Sets the number of calls that the inference cache has room for, rounded up to a power of
     /// two. Called before the first call.
     pub fn set_inference_places(&mut self, places: usize) {
@@ -344,7 +344,7 @@ impl Builder {
         }
     }
 
-    /// Emits a call that was found, as [`Builder::call`] would.
+    /// Emits a call that was found, as [`InstructionsBuilder::call`] would.
     pub(super) fn call_inferred<S: Sink>(
         &mut self,
         sink: &mut S,
@@ -425,7 +425,7 @@ impl Builder {
         {
             memory.push(idle);
         } else if !sizes.is_empty() {
-            let purpose = |builder: &Builder, k: usize| {
+            let purpose = |builder: &InstructionsBuilder, k: usize| {
                 let name = builder.ops.get(call.op).map_or("?", |op| op.name());
                 match fresh.clone().nth(k) {
                     Some((spec, ..)) => format!("{}, a result of {name}", spec.brief()),

@@ -3,25 +3,26 @@
 use millstream_types::{Point, Result, TensorId};
 
 use crate::builder::inference::{InferredOutput, Lookup, SIMPLE};
-use crate::builder::{Builder, Call, Need, Outcome, Output, Outputs, Sink, TensorRef};
+use crate::builder::{Call, InstructionsBuilder, Need, Outcome, Output, Outputs, Sink, TensorRef};
 use crate::table::Kind;
 
-/// What [`Builder::call_known`] has done.
+/// What [`InstructionsBuilder::call_known`] has done.
 pub enum Known {
     /// The call, with its one result.
     Called(Output),
-    /// Nothing, as something has to happen first: [`Builder::call`] makes the call after that.
+    /// Nothing, as something has to happen first: [`InstructionsBuilder::call`] makes the call
+    /// after that.
     Need(Need),
-    /// Nothing: [`Builder::call_looked_up`] makes the call.
+    /// Nothing: [`InstructionsBuilder::call_looked_up`] makes the call.
     Not(LookedUp),
 }
 
 /// What was found of a call.
 pub struct LookedUp(Lookup);
 
-impl Builder {
-    /// Emits a call as [`Builder::call`] does, if it was made before on operands like these and has
-    /// one result. Otherwise, or if something has to happen first, emits nothing.
+impl InstructionsBuilder {
+    /// Emits a call as [`InstructionsBuilder::call`] does, if it was made before on operands like
+    /// these and has one result. Otherwise, or if something has to happen first, emits nothing.
     ///
     /// # Errors
     /// The stream runs no ops, or the memory is used up.
@@ -43,10 +44,11 @@ impl Builder {
         })
     }
 
-    /// Emits a call that [`Builder::call_known`] has not, as [`Builder::call`] does.
+    /// Emits a call that [`InstructionsBuilder::call_known`] has not, as
+    /// [`InstructionsBuilder::call`] does.
     ///
     /// # Errors
-    /// As [`Builder::call`].
+    /// As [`InstructionsBuilder::call`].
     pub fn call_looked_up<S: Sink>(
         &mut self,
         sink: &mut S,
@@ -71,7 +73,7 @@ impl Builder {
         place: usize,
     ) -> Option<Output> {
         let Call { stream, origin, inputs, .. } = *call;
-        let Builder { inference, slots, records, streams, planner, stats, .. } = self;
+        let InstructionsBuilder { inference, slots, records, streams, planner, stats, .. } = self;
         let found = inference.places[place].as_deref().filter(|f| f.is_simple && f.is_stored)?;
         let mut tensors = [TensorRef { id: TensorId(0), generation: 0 }; SIMPLE];
         tensors[..inputs.len()].copy_from_slice(inputs);

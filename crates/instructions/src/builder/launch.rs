@@ -11,7 +11,7 @@ use millstream_types::{
 
 use crate::builder::region::SectionId;
 use crate::builder::slot::SpecClass;
-use crate::builder::{Builder, Outcome, Sink, TensorRef};
+use crate::builder::{InstructionsBuilder, Outcome, Sink, TensorRef};
 use crate::instruction::{Operand, Operands};
 use crate::planner::{ArenaId, Knowledge};
 use crate::table::{Body, Kind};
@@ -45,7 +45,7 @@ pub enum LaunchOperand<'a> {
 /// The tensors of a launch's operands, in order.
 pub type LaunchTensors = SmallVec<[TensorRef; 4]>;
 
-impl Builder {
+impl InstructionsBuilder {
     /// Launches an executable: emits its waits, the allocation of its new tensors, and the launch.
     ///
     /// # Errors
@@ -69,8 +69,9 @@ impl Builder {
                 }
             }
         }
-        let purpose =
-            |_: &Builder, k: usize| format!("{}, memory of an executable", fresh[k].brief());
+        let purpose = |_: &InstructionsBuilder, k: usize| {
+            format!("{}, memory of an executable", fresh[k].brief())
+        };
         let memory = match self.place(sink, stream, &sizes, purpose, origin)? {
             Outcome::Need(need) => return Ok(Outcome::Need(need)),
             Outcome::Done(memory) => memory,

@@ -15,7 +15,7 @@ use crate::builder::region::SectionId;
 use crate::builder::slot::SpecClass;
 use crate::builder::storage::Storage;
 use crate::builder::stream::Known;
-use crate::builder::{Builder, Need, Outcome, Sink, SyncPolicy, TensorRef};
+use crate::builder::{InstructionsBuilder, Need, Outcome, Sink, SyncPolicy, TensorRef};
 use crate::frontier::Frontier;
 use crate::instruction::{Operands, Placement, Priority};
 use crate::planner::{Answer, ArenaId, BlockId, Knowledge, Placed, Planner, Points};
@@ -33,7 +33,7 @@ pub(super) struct Allocation {
 
 pub(super) type Allocations = SmallVec<[Allocation; 2]>;
 
-impl Builder {
+impl InstructionsBuilder {
     /// Begins a tensor of unspecified content in the memory of `stream`'s device. Its storage has
     /// `bytes` bytes, at least as many as the layout spans.
     ///
@@ -72,7 +72,7 @@ impl Builder {
         sink: &mut dyn Sink,
         stream: StreamId,
         sizes: &[(ArenaId, u64)],
-        purpose: impl Fn(&Builder, usize) -> String,
+        purpose: impl Fn(&InstructionsBuilder, usize) -> String,
         origin: &Origin,
     ) -> Result<Outcome<Allocations>> {
         self.catch_up(stream);
@@ -122,8 +122,8 @@ impl Builder {
         Ok(Outcome::Done(made))
     }
 
-    /// Allocates memory from an idle block of the stream, as [`Builder::place`] would. Returns none
-    /// if that takes another step.
+    /// Allocates memory from an idle block of the stream, as [`InstructionsBuilder::place`] would.
+    /// Returns none if that takes another step.
     #[inline]
     pub(super) fn place_idle(
         &mut self,
@@ -144,12 +144,12 @@ impl Builder {
     #[inline]
     pub(super) fn memory_and_known(&mut self) -> (&mut Planner, Known<'_>) {
         self.settle_record();
-        let Builder { planner, streams, fence, fence_epoch, observed, .. } = self;
+        let InstructionsBuilder { planner, streams, fence, fence_epoch, observed, .. } = self;
         (planner, Known { streams, fence, fence_epoch: *fence_epoch, observed })
     }
 
     pub(super) fn known(&self) -> Known<'_> {
-        let Builder { streams, fence, fence_epoch, observed, .. } = self;
+        let InstructionsBuilder { streams, fence, fence_epoch, observed, .. } = self;
         Known { streams, fence, fence_epoch: *fence_epoch, observed }
     }
 
@@ -400,7 +400,7 @@ impl Builder {
         if self.scrub.is_some() || self.policy != SyncPolicy::Frontier {
             return false;
         }
-        let Builder { slots, planner, streams, .. } = self;
+        let InstructionsBuilder { slots, planner, streams, .. } = self;
         let ended = slots.end_recorded(tensor, origin, |block, stream| {
             let suits = planner.stream_of(block) == stream && !streams[stream.index()].is_pool();
             suits.then(|| planner.offset_of(block))

@@ -240,7 +240,7 @@ pub struct TensorRef {
 /// What has to happen before a call can be emitted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Need {
-    /// An arena must grow: grow it, call [`Builder::grown`], and ask again.
+    /// An arena must grow: grow it, call [`InstructionsBuilder::grown`], and ask again.
     Grow {
         /// The arena.
         arena: ArenaId,
@@ -249,11 +249,12 @@ pub enum Need {
         /// The smallest growth that suffices, if the device has less.
         least: u64,
     },
-    /// These points must have completed: wait for them, call [`Builder::observe`], and ask again.
+    /// These points must have completed: wait for them, call [`InstructionsBuilder::observe`], and
+    /// ask again.
     Wait(Points),
     /// Free memory must go back to the device until it has room for `bytes` bytes: wait for the
-    /// points that [`Planner::next_return`] names, call [`Builder::observe`] and
-    /// [`Builder::give_back`], repeat until there is room, and ask again.
+    /// points that [`Planner::next_return`] names, call [`InstructionsBuilder::observe`] and
+    /// [`InstructionsBuilder::give_back`], repeat until there is room, and ask again.
     Return {
         /// The arena.
         arena: ArenaId,
@@ -275,7 +276,80 @@ pub enum Outcome<T> {
 }
 
 /// The builder of ordered instructions from calls.
-pub struct Builder {
+///
+/// | instruction | emitted by |
+/// |---|---|
+/// | `OpCall`; `ViewTensor` | [`call`](Self::call); [`view`](Self::view) |
+/// | `AllocateTensor`, `ReleaseTensor` | [`allocate`](Self::allocate), [`release`](Self::release) |
+/// | `SoftSyncStream` and its wait | each use of a tensor with a hazard on another stream |
+/// | `RecordEvent` | [`record_event`](Self::record_event) |
+/// | `StreamWaitEvent` | [`wait_event`](Self::wait_event) |
+/// | `StreamWait` | [`wait_stream`](Self::wait_stream) |
+/// | `TouchTensors`, `Barrier`, `GlobalSync` | [`touch`](Self::touch), [`barrier`](Self::barrier) |
+/// | `AccessBlobByCallback` | [`access_blob`](Self::access_blob) |
+/// | `SyncRead`; `HostObserved` | [`sync_read`](Self::sync_read); [`observe`](Self::observe) |
+/// | `CriticalSectionBegin` | [`begin_critical_section`](Self::begin_critical_section) |
+/// | `CriticalSectionEnd` | [`end_critical_section`](Self::end_critical_section) |
+/// | `LazyJobLauncher` | [`launch`](Self::launch) |
+///
+/// A machine owns one builder. A program can own one to emit a list without a machine:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use millstream_instructions::InstructionsBuilder;
+/// use millstream_instructions::builder::{Call, OfflineSink, Output};
+/// use millstream_instructions::text::print_list;
+/// use millstream_instructions::Priority;
+/// use millstream_types::{Attrs, DType, DeviceId, Origin, ReadId, StreamKey, TensorSpec};
+///
+/// # fn main() -> millstream_types::Result<()> {
+/// let ops = Arc::new(millstream_ops::standard());
+/// let mut builder = InstructionsBuilder::offline(ops.clone());
+/// let mut sink = OfflineSink { annotated: true, ..OfflineSink::default() };
+/// let (cpu, attrs, origin) = (DeviceId::cpu(0), &Attrs::new(), &Origin::Unknown);
+/// let s0 = builder.stream(&StreamKey::compute(cpu.clone(), 0))?;
+/// let s1 = builder.stream(&StreamKey::compute(cpu, 1))?;
+///
+/// let spec = TensorSpec::contiguous(DType::F32, &[4])?;
+/// let mut x = builder.allocate_offline(&mut sink, s0, &spec, origin)?;
+/// for stream in [s0, s1] {
+///     let relu = Call {
+///         op: ops.id("relu")?,
+///         inputs: &[x],
+///         into: None,
+///         attrs,
+///         stream,
+///         priority: Priority::default(),
+///         section: None,
+///         origin,
+///     };
+///     let Output::Tensor(y) = builder.call_offline(&mut sink, &relu)?[0] else { unreachable!() };
+///     x = y;
+/// }
+/// builder.sync_read(&mut sink, s1, x, ReadId(0), None, origin)?;
+///
+/// assert_eq!(
+///     print_list(&builder.finish_list(sink.recorder)),
+///     "\
+/// millstream-list 1\n\
+/// stream s0 cpu:0 compute 0 in-order\n\
+/// stream s1 cpu:0 compute 1 in-order\n\
+/// arena a0 cpu:0\n\
+/// AllocateTensor s0 %0 f32[4] as 16 bytes at a0+0 generation 1\n\
+/// AllocateTensor s0 %1 f32[4] as 16 bytes at a0+512 generation 2\n\
+/// OpCall s0:1 relu (%0 read, %1 write)\n\
+/// AllocateTensor s1 %2 f32[4] as 16 bytes at a0+1024 generation 3\n\
+/// SoftSyncStream s1 needs s0:1 for (%1) by-host\n\
+/// StreamWaitEvent s1:1 until s0:1 by-host\n\
+/// OpCall s1:2 relu (%1 read, %2 write)\n\
+/// SyncRead s1:3 %2 read into read0\n\
+/// "
+/// );
+/// # Ok(())
+/// # }
+/// ```
+pub struct InstructionsBuilder {
     ops: Arc<OpRegistry>,
     catalog: Box<dyn StreamCatalog>,
     policy: SyncPolicy,
@@ -309,9 +383,9 @@ pub struct Builder {
     stats: Stats,
 }
 
-impl fmt::Debug for Builder {
+impl fmt::Debug for InstructionsBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
+        f.debug_struct("InstructionsBuilder")
             .field("policy", &self.policy)
             .field("streams", &self.streams.len())
             .field("stats", &self.stats)
@@ -319,14 +393,14 @@ impl fmt::Debug for Builder {
     }
 }
 
-impl Builder {
+impl InstructionsBuilder {
     /// Returns a builder that has emitted nothing.
     pub fn new(
         config: &BuilderConfig,
         ops: Arc<OpRegistry>,
         catalog: Box<dyn StreamCatalog>,
-    ) -> Builder {
-        Builder {
+    ) -> InstructionsBuilder {
+        InstructionsBuilder {
             ops,
             catalog,
             policy: config.sync,
@@ -379,7 +453,8 @@ impl Builder {
     }
 
     /// Returns the planner, for what it knows of devices and chunks. The block of the tensor that
-    /// was released last may still be used to it; [`Builder::planner_mut`] tells it first.
+    /// was released last may still be used to it; [`InstructionsBuilder::planner_mut`] tells it
+    /// first.
     pub const fn planner(&self) -> &Planner {
         &self.planner
     }
@@ -682,7 +757,7 @@ impl Builder {
     /// Counts a growth of the fence, and frees what streams knew whose instructions are behind it.
     fn fence_has_grown(&mut self) {
         self.fence_epoch += 1;
-        let Builder { holding, streams, fence, .. } = self;
+        let InstructionsBuilder { holding, streams, fence, .. } = self;
         holding.retain(|stream| {
             let track = &mut streams[stream.index()];
             track.holds = !fence.covers(Point::new(*stream, track.seq));

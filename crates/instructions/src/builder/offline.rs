@@ -1,10 +1,15 @@
 //! A builder without a machine, for lists that are made before anything runs.
 
+use std::sync::Arc;
+
+use millstream_ops::OpRegistry;
 use millstream_types::{
     DeviceId, Error, Origin, Point, Result, StorageId, StreamId, StreamKey, StreamType, TensorSpec,
 };
 
-use crate::builder::{Builder, Call, Need, Outcome, Outputs, Sink, TensorRef};
+use crate::builder::{
+    BuilderConfig, Call, InstructionsBuilder, Need, Outcome, Outputs, Sink, TensorRef,
+};
 use crate::catalog::{StreamCatalog, StreamFacts};
 use crate::list::{External, InstructionList};
 use crate::recorder::ListRecorder;
@@ -42,7 +47,13 @@ impl StreamCatalog for OfflineCatalog {
 /// More bytes than the memory of any machine.
 const ALL_MEMORY: u64 = 1 << 56;
 
-impl Builder {
+impl InstructionsBuilder {
+    /// Returns a builder without a machine, with the default configuration and an
+    /// [`OfflineCatalog`].
+    pub fn offline(ops: Arc<OpRegistry>) -> InstructionsBuilder {
+        InstructionsBuilder::new(&BuilderConfig::default(), ops, Box::new(OfflineCatalog))
+    }
+
     /// Provides for a need without a machine: arenas grow at once, up to 2^56 bytes, and points
     /// that are waited for have passed.
     ///
@@ -80,11 +91,11 @@ impl Builder {
         Ok(())
     }
 
-    /// Makes a call without a machine: as [`Builder::call`], with [`Builder::assume`] for its
-    /// needs.
+    /// Makes a call without a machine: as [`InstructionsBuilder::call`], with
+    /// [`InstructionsBuilder::assume`] for its needs.
     ///
     /// # Errors
-    /// As [`Builder::call`], or the memory is used up.
+    /// As [`InstructionsBuilder::call`], or the memory is used up.
     pub fn call_offline(&mut self, sink: &mut dyn Sink, call: &Call<'_>) -> Result<Outputs> {
         self.runs_kernels(call.stream)?;
         loop {
@@ -95,11 +106,11 @@ impl Builder {
         }
     }
 
-    /// Makes a tensor without a machine: as [`Builder::allocate`], with [`Builder::assume`] for its
-    /// needs.
+    /// Makes a tensor without a machine: as [`InstructionsBuilder::allocate`], with
+    /// [`InstructionsBuilder::assume`] for its needs.
     ///
     /// # Errors
-    /// As [`Builder::allocate`], or the memory is used up.
+    /// As [`InstructionsBuilder::allocate`], or the memory is used up.
     pub fn allocate_offline(
         &mut self,
         sink: &mut dyn Sink,

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use millstream_types::{Error, Origin, Point, Result, StreamId};
 
 use crate::builder::region::SectionId;
-use crate::builder::{Builder, EventRef, Sink, TensorRef, Tensors};
+use crate::builder::{EventRef, InstructionsBuilder, Sink, TensorRef, Tensors};
 use crate::frontier::Frontier;
 use crate::instruction::{Operand, Operands, Resolution, Via};
 use crate::list::StreamDecl;
@@ -13,7 +13,7 @@ use crate::table::{Body, Kind};
 
 use millstream_types::Access;
 
-impl Builder {
+impl InstructionsBuilder {
     /// Records an event on `stream`, behind all its instructions so far.
     ///
     /// # Errors

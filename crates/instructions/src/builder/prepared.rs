@@ -15,7 +15,7 @@ use millstream_types::{
 };
 
 use crate::builder::slot::SpecClass;
-use crate::builder::{Builder, Sink, SyncPolicy, TensorRef};
+use crate::builder::{InstructionsBuilder, Sink, SyncPolicy, TensorRef};
 use crate::instruction::{Operand, Operands, Placement, Priority};
 use crate::table::{Body, Instruction, Kind};
 
@@ -88,13 +88,13 @@ impl PreparedCall {
     }
 }
 
-impl Builder {
+impl InstructionsBuilder {
     /// Asks an op's schema once, for a call that is made many times: on these operands, or on
     /// others of the same classes.
     ///
     /// # Errors
-    /// The same as those of [`Builder::call`]; or the call makes tensors or needs scratch memory,
-    /// which have to be placed anew for each call.
+    /// The same as those of [`InstructionsBuilder::call`]; or the call makes tensors or needs
+    /// scratch memory, which have to be placed anew for each call.
     pub fn prepare(
         &mut self,
         op: OpId,

@@ -12,12 +12,12 @@
 //!    expect, since neither changes.
 //! 3. A record whose block is placed otherwise gives its slots back, with its last use.
 //! 4. The planner hears of the record that was released last when it is next asked for anything
-//!    ([`Builder::settle_record`]). The planner would give the next tensor of that size and stream
-//!    this very block; so a tensor of the record's class takes it over without asking.
+//!    ([`InstructionsBuilder::settle_record`]). The planner would give the next tensor of that size
+//!    and stream this very block; so a tensor of the record's class takes it over without asking.
 
 use millstream_types::{Point, StorageId, StreamId, TensorId};
 
-use crate::builder::Builder;
+use crate::builder::InstructionsBuilder;
 use crate::builder::slot::SpecClass;
 use crate::frontier::Frontier;
 use crate::planner::{ArenaId, BlockId};
@@ -84,7 +84,7 @@ impl Records {
     }
 }
 
-impl Builder {
+impl InstructionsBuilder {
     /// Keeps the record of a tensor that was released, by rule 4.
     #[inline]
     pub(super) fn keep_newest(&mut self, block: BlockId, record: Record) {

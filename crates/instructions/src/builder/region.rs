@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use millstream_types::{Access, CallbackId, Error, Origin, Point, ReadId, Result, StreamId};
 
-use crate::builder::{Builder, Sink, TensorRef};
+use crate::builder::{InstructionsBuilder, Sink, TensorRef};
 use crate::instruction::{Operand, Operands};
 use crate::table::{Body, Kind};
 
@@ -28,7 +28,7 @@ pub(super) struct Section {
     outer: Option<SectionId>,
 }
 
-impl Builder {
+impl InstructionsBuilder {
     /// Begins an exclusive hold of `tensors`, on a `stream` that accepts critical sections. Until
     /// the hold ends, only calls that name the section can use them.
     ///
@@ -44,11 +44,11 @@ impl Builder {
         self.begin_nested_section(sink, stream, tensors, None, origin)
     }
 
-    /// Does the same as [`Builder::begin_critical_section`] within another section. Calls that name
-    /// the inner section may use the tensors of both.
+    /// Does the same as [`InstructionsBuilder::begin_critical_section`] within another section.
+    /// Calls that name the inner section may use the tensors of both.
     ///
     /// # Errors
-    /// As [`Builder::begin_critical_section`].
+    /// As [`InstructionsBuilder::begin_critical_section`].
     pub fn begin_nested_section(
         &mut self,
         sink: &mut dyn Sink,

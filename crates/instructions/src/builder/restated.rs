@@ -11,7 +11,7 @@ use millstream_types::{
 
 use crate::builder::memory::Allocation;
 use crate::builder::region::SectionId;
-use crate::builder::{Builder, Call, Sink, TensorRef};
+use crate::builder::{Call, InstructionsBuilder, Sink, TensorRef};
 use crate::frontier::Frontier;
 use crate::instruction::{Operand, Operands, Placement, Priority};
 
@@ -36,7 +36,7 @@ pub struct StatedCall<'a> {
     pub origin: &'a Origin,
 }
 
-impl Builder {
+impl InstructionsBuilder {
     /// Emits a call as it is stated, with the waits that its operands need.
     ///
     /// # Errors

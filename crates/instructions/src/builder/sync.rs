@@ -7,7 +7,7 @@ use millstream_types::{Access, EventId, Origin, Point, StreamId, TensorId};
 
 use crate::builder::clock::Clock;
 use crate::builder::stream::StreamTrack;
-use crate::builder::{Builder, Sink, SyncPolicy, TensorRef, Tensors};
+use crate::builder::{InstructionsBuilder, Sink, SyncPolicy, TensorRef, Tensors};
 use crate::instruction::{Operand, Resolution, Via};
 use crate::table::{Body, Kind};
 
@@ -21,7 +21,7 @@ fn add_hazard(hazards: &mut Hazards, point: Point) {
     }
 }
 
-impl Builder {
+impl InstructionsBuilder {
     /// Emits the waits that a use of `operands` on `stream` needs, and joins what they wait for to
     /// the stream's clock. On a pool, only the next instruction knows it.
     pub(super) fn wait_for_operands(
@@ -34,7 +34,7 @@ impl Builder {
         self.wait_for_uses(sink, stream, operands.iter().map(|o| (o.tensor, o.access)), origin);
     }
 
-    /// Does the same as [`Builder::wait_for_operands`] for tensors and their accesses.
+    /// Does the same as [`InstructionsBuilder::wait_for_operands`] for tensors and their accesses.
     #[inline]
     pub(super) fn wait_for_uses(
         &mut self,

@@ -7,7 +7,7 @@ use millstream_instructions::builder::{
 };
 use millstream_instructions::text;
 use millstream_instructions::{
-    Builder, BuilderConfig, Call, Outcome, Priority, SyncPolicy, TensorRef,
+    BuilderConfig, Call, InstructionsBuilder, Outcome, Priority, SyncPolicy, TensorRef,
 };
 use millstream_types::{Attrs, DType, DeviceId, Origin, StreamId, StreamKey, TensorSpec};
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 type Step = (u8, u8, u8, u8, u8);
 
 struct Program {
-    builder: Builder,
+    builder: InstructionsBuilder,
     sink: OfflineSink,
     streams: Vec<StreamId>,
     live: Vec<TensorRef>,
@@ -30,7 +30,7 @@ impl Program {
     fn new(sync: SyncPolicy, cached: bool) -> Program {
         let config = BuilderConfig { sync, ..BuilderConfig::default() };
         let ops = Arc::new(millstream_ops::standard());
-        let mut builder = Builder::new(&config, ops, Box::new(OfflineCatalog));
+        let mut builder = InstructionsBuilder::new(&config, ops, Box::new(OfflineCatalog));
         let devices = [DeviceId::cpu(0), DeviceId::cpu(0), DeviceId::new("sim", 0).unwrap()];
         let keys = devices.into_iter().enumerate();
         let keys = keys.map(|(k, device)| StreamKey::compute(device, k as u32));

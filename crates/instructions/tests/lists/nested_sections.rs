@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use millstream_instructions::builder::{OfflineCatalog, OfflineSink};
-use millstream_instructions::{Builder, BuilderConfig, TensorRef};
+use millstream_instructions::builder::OfflineSink;
+use millstream_instructions::{InstructionsBuilder, TensorRef};
 use millstream_types::{DType, DeviceId, Error, Origin, StreamKey, StreamType, TensorSpec};
 
 #[test]
 fn inner_sections_use_what_outer_ones_hold() {
     let ops = Arc::new(millstream_ops::standard());
-    let mut builder = Builder::new(&BuilderConfig::default(), ops, Box::new(OfflineCatalog));
+    let mut builder = InstructionsBuilder::offline(ops);
     let sink = &mut OfflineSink::default();
     let cpu = DeviceId::cpu(0);
     let sections =
@@ -23,7 +23,7 @@ fn inner_sections_use_what_outer_ones_hold() {
     let outer = builder.begin_critical_section(sink, sections, &[x], origin).unwrap();
     let inner = builder.begin_nested_section(sink, sections, &[y], Some(outer), origin).unwrap();
     let apart = builder.begin_critical_section(sink, sections, &[z], origin).unwrap();
-    let mut touch = |builder: &mut Builder, tensors: &[TensorRef], section| {
+    let mut touch = |builder: &mut InstructionsBuilder, tensors: &[TensorRef], section| {
         builder.touch(sink, compute, tensors, section, origin)
     };
     assert!(touch(&mut builder, &[x, y], Some(inner)).is_ok());

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use millstream_instructions::builder::{OfflineCatalog, Output};
+use millstream_instructions::builder::Output;
 use millstream_instructions::{
-    Builder, BuilderConfig, Call, Instruction, Outcome, Placement, Priority, Sink, TensorRef,
+    Call, Instruction, InstructionsBuilder, Outcome, Placement, Priority, Sink, TensorRef,
 };
 use millstream_types::{
     Attrs, DType, DeviceId, Origin, Point, StreamId, StreamKey, TensorId, TensorSpec,
@@ -101,7 +101,7 @@ impl Sink for Owners {
 }
 
 struct Program {
-    builder: Builder,
+    builder: InstructionsBuilder,
     sink: Owners,
     streams: [StreamId; 2],
     live: Vec<TensorRef>,
@@ -110,7 +110,7 @@ struct Program {
 impl Program {
     fn new() -> Program {
         let ops = Arc::new(millstream_ops::standard());
-        let mut builder = Builder::new(&BuilderConfig::default(), ops, Box::new(OfflineCatalog));
+        let mut builder = InstructionsBuilder::offline(ops);
         let stream = |k| StreamKey::compute(DeviceId::cpu(0), k);
         let streams = [0, 1].map(|k| builder.stream(&stream(k)).unwrap());
         let (mut sink, mut live) = (Owners::default(), Vec::new());

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use millstream_instructions::builder::{OfflineCatalog, OfflineSink, Output};
 use millstream_instructions::{
-    Body, Builder, BuilderConfig, Call, InstructionList, Outcome, Priority, SyncPolicy, TensorRef,
+    Body, BuilderConfig, Call, InstructionList, InstructionsBuilder, Outcome, Priority, SyncPolicy,
+    TensorRef,
 };
 use millstream_types::{Attrs, DType, DeviceId, Origin, StreamId, StreamKey, TensorSpec};
 use proptest::prelude::*;
@@ -21,7 +22,7 @@ fn steps() -> impl Strategy<Value = (u8, Vec<Step>)> {
 /// needed.
 fn list(sync: SyncPolicy, streams: u8, steps: &[Step]) -> (InstructionList, u64) {
     let ops = Arc::new(millstream_ops::standard());
-    let mut builder = Builder::new(
+    let mut builder = InstructionsBuilder::new(
         &BuilderConfig { sync, ..BuilderConfig::default() },
         ops,
         Box::new(OfflineCatalog),

@@ -9,14 +9,14 @@ use millstream_stream_policy::WorkerGroup;
 use crate::scope::reentrancy;
 use crate::sync::inbox::Inbox;
 use crate::tables::Tables;
-use crate::worker::POLL;
-use crate::worker::Worker;
-use crate::worker::task::{StoredCall, Task};
+use crate::thread_ctx::POLL;
+use crate::thread_ctx::ThreadCtx;
+use crate::thread_ctx::task::{StoredCall, Task};
 
 /// The inline driver.
 #[derive(Default)]
 pub struct Inline {
-    worker: Option<Worker>,
+    worker: Option<ThreadCtx>,
     inbox: Arc<Inbox>,
     tasks: VecDeque<Task>,
 }
@@ -42,7 +42,7 @@ impl Inline {
     pub(super) fn advance(&mut self, tables: &Arc<Tables>) -> bool {
         let mut moved = false;
         let worker = self.worker.get_or_insert_with(|| {
-            Worker::new(tables.clone(), self.inbox.clone(), WorkerGroup::Host)
+            ThreadCtx::new(tables.clone(), self.inbox.clone(), WorkerGroup::Host)
         });
         loop {
             while let Some(task) = self.tasks.pop_front() {
@@ -74,13 +74,13 @@ impl Inline {
     /// Returns whether nothing can run before another rank or the program acts, after nothing could
     /// run.
     pub(super) fn is_quiet(&self, tables: &Tables) -> bool {
-        self.worker.as_ref().is_none_or(Worker::is_quiet) && tables.host_workers.waiting() == 0
+        self.worker.as_ref().is_none_or(ThreadCtx::is_quiet) && tables.host_workers.waiting() == 0
     }
 
     /// Waits for messages from devices or host functions. Returns whether any came in time, and
     /// whether there may be work.
     pub(super) fn wait_for_messages(&mut self, timeout: Duration) -> (bool, bool) {
-        let polled = self.worker.as_ref().is_some_and(Worker::must_poll);
+        let polled = self.worker.as_ref().is_some_and(ThreadCtx::must_poll);
         // A device that sends no notifications is polled as often as a worker thread polls it.
         let patience = if polled { timeout.min(POLL) } else { timeout };
         let came = self.inbox.wait_for_messages(patience);

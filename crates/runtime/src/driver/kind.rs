@@ -12,7 +12,7 @@
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DriverKind {
-    /// Worker threads.
+    /// ThreadCtx threads.
     #[default]
     Threaded,
     /// The caller's thread, in program order: the reference for the others.

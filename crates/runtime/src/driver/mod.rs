@@ -20,7 +20,7 @@ use millstream_types::Result;
 use crate::scope::reentrancy;
 use crate::sync::JoinHandle;
 use crate::tables::Tables;
-use crate::worker::task::Task;
+use crate::thread_ctx::task::Task;
 
 use inline::Inline;
 use simulated::Simulated;

@@ -27,7 +27,7 @@ use millstream_types::{Error, Origin, Point, Result};
 use crate::scope::cancel::Cancellation;
 use crate::sync::points::Milestone;
 use crate::tables::Tables;
-use crate::worker::task::Task;
+use crate::thread_ctx::task::Task;
 
 use super::log::{Log, Schedule};
 use super::schedule::{Chooser, Step};

@@ -10,14 +10,14 @@ use rustc_hash::FxHashMap;
 use crate::pool::{MachineContext, Scheduler};
 use crate::sync::inbox::Inbox;
 use crate::tables::Tables;
-use crate::worker::task::Task;
-use crate::worker::{Progress, Worker};
+use crate::thread_ctx::task::Task;
+use crate::thread_ctx::{Progress, ThreadCtx};
 
 use super::log::Log;
 
 /// A worker, with its queue and inbox.
 pub(super) struct SimulatedWorker {
-    pub(super) worker: Worker,
+    pub(super) worker: ThreadCtx,
     pub(super) inbox: Arc<Inbox>,
     pub(super) tasks: VecDeque<Task>,
     /// The progress of each stream that the log has noted.
@@ -31,7 +31,7 @@ impl SimulatedWorker {
     pub(super) fn new(tables: &Arc<Tables>, group: WorkerGroup) -> SimulatedWorker {
         let inbox: Arc<Inbox> = Arc::default();
         SimulatedWorker {
-            worker: Worker::new(tables.clone(), inbox.clone(), group),
+            worker: ThreadCtx::new(tables.clone(), inbox.clone(), group),
             inbox,
             tasks: VecDeque::new(),
             logged: FxHashMap::default(),

@@ -1,4 +1,4 @@
-//! Worker threads.
+//! ThreadCtx threads.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::sync::inbox::{Inbox, Message};
 use crate::sync::spsc_queue::{Consumer, Producer, queue};
 use crate::sync::{Builder, JoinHandle, current, spins};
 use crate::tables::Tables;
-use crate::worker::pauses::{PAUSES, pause};
-use crate::worker::task::Task;
-use crate::worker::{POLL, Worker};
+use crate::thread_ctx::pauses::{PAUSES, pause};
+use crate::thread_ctx::task::Task;
+use crate::thread_ctx::{POLL, ThreadCtx};
 
 use super::worker_groups::WorkerGroups;
 
@@ -103,7 +103,7 @@ impl Threaded {
     }
 
     /// Returns whether no worker has anything to run before another rank or the program acts. No
-    /// task is submitted meanwhile, as the emission's lock is held.
+    /// task is submitted meanwhile, as the engine's lock is held.
     pub(super) fn is_quiet(&self) -> bool {
         let look = || -> Option<Vec<u64>> {
             self.workers.iter().map(|worker| worker.inbox.quiet_since()).collect()
@@ -136,7 +136,7 @@ fn start(
         .spawn(move || {
             reentrancy::mark_thread(machine);
             own.set_thread(current());
-            let mut worker = Worker::new(tables.clone(), own.clone(), group);
+            let mut worker = ThreadCtx::new(tables.clone(), own.clone(), group);
             let ended = catch_unit(|| work(&mut worker, &own, tasks));
             tables.end_worker(worker, ended);
         })
@@ -160,7 +160,7 @@ const IDLE_BEFORE_FLUSH: u32 = spins(4);
 /// and there is less of it after each park; after a short park the limit is restored.
 const SHORT: Duration = Duration::from_micros(50);
 
-fn work(worker: &mut Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
+fn work(worker: &mut ThreadCtx, inbox: &Inbox, mut tasks: Consumer<Task>) {
     let (mut unflushed, mut unpolled, mut limit) = (0, 0, POLLS);
     // Whether it has polled longer for a thread of the program that waits.
     let mut has_stayed = false;

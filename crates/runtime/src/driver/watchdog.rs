@@ -1,7 +1,7 @@
 //! The watchdog: pending instructions, and whether the first of them has been pending for too long.
 //!
 //! # Rules
-//! 1. The emission notes every instruction that it gives to a worker; a thread checks the points
+//! 1. The engine notes every instruction that it gives to a worker; a thread checks the points
 //!    regularly. Workers are not involved, and read no clock.
 //! 2. Only a first cause is overdue: an instruction at the head of its stream that waits for no
 //!    other stream. An instruction that waits, however long, is as fast as the one that it waits
@@ -26,7 +26,7 @@ use crate::tables::Tables;
 use crate::tapes::place::Place;
 use crate::tapes::run::Playing;
 use crate::tapes::tape::Program;
-use crate::worker::task::Task;
+use crate::thread_ctx::task::Task;
 
 /// A pending instruction.
 struct Submitted {

@@ -24,9 +24,9 @@ use millstream_types::{Point, StreamId, StreamKey};
 use crate::profile::recording::Recording;
 use crate::scope::cancel::CancelScope;
 use crate::sync::points::Milestone;
-use crate::worker::pooled::ReadyTask;
-use crate::worker::task::{StoredCall, Task};
-use crate::worker::unopened_key;
+use crate::thread_ctx::pooled::ReadyTask;
+use crate::thread_ctx::task::{StoredCall, Task};
+use crate::thread_ctx::unopened_key;
 
 use super::ready::Ready;
 use super::storages::{After, Noted, Storages};

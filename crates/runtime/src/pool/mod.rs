@@ -1,7 +1,7 @@
 //! Pools: streams whose instructions run in any order that their data allow, on any of the pool
 //! workers.
 //!
-//! All pools of a machine share one graph, one queue from the emission, and one group of workers. A
+//! All pools of a machine share one graph, one queue from the engine, and one group of workers. A
 //! worker without work takes the lock, moves the queue's tasks into the graph, claims some of the
 //! ready calls, releases the lock and runs them. There is no scheduler thread.
 //!
@@ -44,7 +44,7 @@ use crate::sync::points::{Milestone, Waiter};
 use crate::sync::spsc_queue::{Producer, queue};
 use crate::sync::{Arc, JoinHandle, Mutex, MutexGuard};
 use crate::tables::Tables;
-use crate::worker::task::Task;
+use crate::thread_ctx::task::Task;
 
 use graph::{GraphContext, Uses};
 pub(crate) use scheduler::Scheduler;

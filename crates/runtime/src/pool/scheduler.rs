@@ -9,12 +9,12 @@ use crate::profile::recording::Recording;
 use crate::sync::Arc;
 use crate::sync::inbox::Message;
 use crate::tables::Tables;
-use crate::worker::task::{StoredCall, Task};
-use crate::worker::{ExternalCompletion, Worker};
+use crate::thread_ctx::task::{StoredCall, Task};
+use crate::thread_ctx::{ExternalCompletion, ThreadCtx};
 
 use super::MachineContext;
 use super::graph::Graph;
-use crate::worker::pooled::ReadyTask;
+use crate::thread_ctx::pooled::ReadyTask;
 
 /// The graph, and the instructions that another party completes.
 #[derive(Default)]
@@ -99,7 +99,7 @@ impl Scheduler {
         &mut self,
         number: u32,
         external: ExternalCompletion,
-        worker: &mut Worker,
+        worker: &mut ThreadCtx,
         context: &MachineContext<'_>,
     ) {
         let Some(point) = external.subject.point() else { return };
@@ -113,7 +113,7 @@ impl Scheduler {
     pub(crate) fn handle(
         &mut self,
         messages: Message,
-        worker: &mut Worker,
+        worker: &mut ThreadCtx,
         context: &MachineContext<'_>,
     ) {
         match messages {
@@ -135,7 +135,7 @@ impl Scheduler {
         number: u32,
         external: ExternalCompletion,
         result: WorkResult,
-        worker: &mut Worker,
+        worker: &mut ThreadCtx,
         context: &MachineContext<'_>,
     ) {
         let Some(point) = external.subject.point() else { return };

@@ -10,8 +10,8 @@ use crate::sync::{
     Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, share, spin_loop, spins,
 };
 use crate::tables::Tables;
-use crate::worker::Worker;
-use crate::worker::task::Task;
+use crate::thread_ctx::ThreadCtx;
+use crate::thread_ctx::task::Task;
 
 use super::claim_counter::ClaimCounter;
 use super::parked::ParkedWorkers;
@@ -198,7 +198,7 @@ impl State {
         }
     }
 
-    pub(super) fn poll_inbox(&mut self, shared: &PoolShared, worker: &mut Worker) {
+    pub(super) fn poll_inbox(&mut self, shared: &PoolShared, worker: &mut ThreadCtx) {
         if !shared.inbox.has_messages() {
             return;
         }

@@ -8,13 +8,13 @@ use millstream_types::{Error, Result, catch_unit};
 use crate::scope::reentrancy;
 use crate::sync::backoff::{Backoff, POLLS};
 use crate::sync::{Arc, Builder, JoinHandle, MutexGuard, Ordering, current};
-use crate::worker::pauses::{PAUSES, pause};
-use crate::worker::task::StoredCall;
-use crate::worker::{ExternalCompletion, Worker};
+use crate::thread_ctx::pauses::{PAUSES, pause};
+use crate::thread_ctx::task::StoredCall;
+use crate::thread_ctx::{ExternalCompletion, ThreadCtx};
 
 use super::parked::ParkedWorker;
 use super::state::{EXTERNAL, MAX_CLAIMED, MIN_HANDOVER, PoolShared, State};
-use crate::worker::pooled::ReadyTask;
+use crate::thread_ctx::pooled::ReadyTask;
 
 /// Small calls are timed once in so many rounds.
 const TIMED: u32 = 8;
@@ -47,7 +47,7 @@ pub(super) fn start(
         .spawn(move || {
             reentrancy::mark_thread(shared.tables.machine);
             let mut worker = PoolWorker {
-                worker: Worker::new(shared.tables.clone(), shared.inbox.clone(), group),
+                worker: ThreadCtx::new(shared.tables.clone(), shared.inbox.clone(), group),
                 parker: Arc::new(ParkedWorker::new(current())),
                 shared: &shared,
                 number,
@@ -67,7 +67,7 @@ pub(super) fn start(
 
 struct PoolWorker<'a> {
     shared: &'a PoolShared,
-    worker: Worker,
+    worker: ThreadCtx,
     parker: Arc<ParkedWorker>,
     number: usize,
     limit: u32,

@@ -2,7 +2,7 @@
 //!
 //! A recording costs nothing while none is under way: each worker checks a field of the stream that
 //! it has loaded already. While one is under way, each worker stores times in a buffer of its own,
-//! without a lock, and the emission notes the time of each instruction that it records.
+//! without a lock, and the engine notes the time of each instruction that it records.
 //!
 //! | module | holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! An unbounded queue from the emission to a worker: one producer, one consumer, memory in blocks.
+//! An unbounded queue from the engine to a worker: one producer, one consumer, memory in blocks.
 //!
 //! # Rules
 //! 1. The producer alone writes slots at or past `pushed`, the consumer alone reads slots below it.

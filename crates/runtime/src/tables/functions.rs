@@ -1,7 +1,7 @@
 //! The functions of the program that pending calls run.
 //!
 //! # Rules
-//! 1. The emission stores a function under its lock, and gives the call the function's number.
+//! 1. The engine stores a function under its lock, and gives the call the function's number.
 //! 2. The worker that runs the call takes the function out. If the call is skipped, cancelled or
 //!    refused, the one that completes it takes the function out and drops it.
 //! 3. A place that is empty may be used again, with another generation: whoever names a function
@@ -29,7 +29,7 @@ use crate::tables::slots::{CHUNKS, FIRST, place};
 /// ```
 /// # use millstream_vm::*;
 /// # let machine = Machine::new(MachineConfig::default())?;
-/// # let engine = machine.engine()?;
+/// # let engine = machine.dependency_engine()?;
 /// # let a = engine.var()?;
 /// engine.push_async(|done: OnComplete| {
 ///     std::thread::spawn(|| done.complete());
@@ -51,7 +51,7 @@ impl OnComplete {
     /// ```
     /// # use millstream_vm::*;
     /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let engine = machine.engine()?;
+    /// # let engine = machine.dependency_engine()?;
     /// # let a = engine.var()?;
     /// engine.push_async(|done| done.complete()).writes(&[&a]).spawn()?;
     /// engine.wait_for(&a)?;
@@ -66,7 +66,7 @@ impl OnComplete {
     /// ```
     /// # use millstream_vm::*;
     /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let engine = machine.engine()?;
+    /// # let engine = machine.dependency_engine()?;
     /// # let a = engine.var()?;
     /// let broken = |done: OnComplete| done.fail(std::io::Error::other("no disk"));
     /// engine.push_async(broken).writes(&[&a]).spawn()?;
@@ -182,7 +182,7 @@ struct Entry {
     function: Option<Function>,
 }
 
-/// Where the next function is stored. Part of the emission, under its lock.
+/// Where the next function is stored. Part of the engine, under its lock.
 #[derive(Debug, Default)]
 pub struct FunctionPlaces {
     next: u32,

@@ -71,7 +71,7 @@ impl Drop for Ended {
     }
 }
 
-/// Returns a loan once the last uses of its storage have completed. Called under the emission's
+/// Returns a loan once the last uses of its storage have completed. Called under the engine's
 /// lock.
 pub(crate) fn end(tables: &Arc<Tables>, loan: Loan, last_uses: impl Iterator<Item = Point>) {
     let ended = Arc::new(Ended { loan: Some(loan), tables: tables.clone() });

@@ -182,11 +182,11 @@ impl fmt::Debug for Tables {
     }
 }
 
-/// The count of instructions emitted and not finished, and the wait for a lower one. The emission's
+/// The count of instructions emitted and not finished, and the wait for a lower one. The engine's
 /// and the workers' fields lie on separate cache lines.
 #[derive(Debug, Default)]
 pub struct Backlog {
-    emission: Emitted,
+    engine: Emitted,
     workers: Finished,
     /// How many threads wait.
     waiting: Mutex<usize>,
@@ -210,9 +210,9 @@ struct Finished {
 }
 
 impl Backlog {
-    /// Counts an emitted instruction. Called under the emission's lock.
+    /// Counts an emitted instruction. Called under the engine's lock.
     pub(crate) fn add(&self) {
-        let emitted = &self.emission.emitted;
+        let emitted = &self.engine.emitted;
         // Relaxed: the lock orders the writers, and readers need only a rough figure.
         emitted.store(emitted.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
@@ -220,7 +220,7 @@ impl Backlog {
     /// Returns whether fewer than `watermark` instructions are pending.
     #[inline]
     pub(crate) fn has_room(&self, watermark: u64) -> bool {
-        let Emitted { emitted, room } = &self.emission;
+        let Emitted { emitted, room } = &self.engine;
         // Relaxed: `finished` only grows, so an old bound is safe.
         let emitted = emitted.load(Ordering::Relaxed);
         if emitted < room.load(Ordering::Relaxed) {
@@ -234,7 +234,7 @@ impl Backlog {
     /// Returns how many instructions were emitted and not finished.
     pub(crate) fn pending(&self) -> u64 {
         let finished = self.workers.finished.load(Ordering::SeqCst);
-        self.emission.emitted.load(Ordering::Relaxed).saturating_sub(finished)
+        self.engine.emitted.load(Ordering::Relaxed).saturating_sub(finished)
     }
 
     /// Counts `count` finished instructions. Called by a worker.

@@ -34,13 +34,13 @@ impl CallSite<'_> {
 }
 
 /// The surroundings of a function that runs: the device and the native stream of its call, and
-/// scratch memory of its worker. MXNet's `RunContext`. `Engine::push_with` and
-/// `Engine::operator_with` give it to their functions.
+/// scratch memory of its worker. MXNet's `RunContext`. `DependencyEngine::push_with` and
+/// `DependencyEngine::operator_with` give it to their functions.
 ///
 /// ```
 /// # use millstream_vm::*;
 /// # let machine = Machine::new(MachineConfig::default())?;
-/// # let engine = machine.engine()?;
+/// # let engine = machine.dependency_engine()?;
 /// # let a = engine.var()?;
 /// let step = |context: &mut RunContext<'_>| {
 ///     let scratch = context.scratch(1 << 10)?;
@@ -75,7 +75,7 @@ impl<'a> RunContext<'a> {
     /// # use millstream_vm::*;
     /// # use millstream_types::DeviceId;
     /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let engine = machine.engine()?;
+    /// # let engine = machine.dependency_engine()?;
     /// engine.push_with(|context| assert_eq!(*context.device(), DeviceId::cpu(0))).spawn()?;
     /// engine.wait_all()?;
     /// # Ok::<(), millstream_types::Error>(())
@@ -91,7 +91,7 @@ impl<'a> RunContext<'a> {
     /// ```
     /// # use millstream_vm::*;
     /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let engine = machine.engine()?;
+    /// # let engine = machine.dependency_engine()?;
     /// // The host has no native streams.
     /// engine.push_with(|context| assert!(context.native::<u64>().is_none())).spawn()?;
     /// engine.wait_all()?;
@@ -108,7 +108,7 @@ impl<'a> RunContext<'a> {
     /// ```
     /// # use millstream_vm::*;
     /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let engine = machine.engine()?;
+    /// # let engine = machine.dependency_engine()?;
     /// let step = |context: &mut RunContext<'_>| {
     ///     assert_eq!(context.scratch(100)?.len(), 100);
     ///     anyhow::Ok(())
@@ -136,7 +136,7 @@ impl<'a> RunContext<'a> {
     /// ```
     /// # use millstream_vm::*;
     /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let engine = machine.engine()?;
+    /// # let engine = machine.dependency_engine()?;
     /// # let a = engine.var()?;
     /// let start = |context: &mut RunContext<'_>| {
     ///     let done = context.complete_later()?;

@@ -1,7 +1,7 @@
-//! The slots of tensors and stored calls: written by the emission, read by workers without a lock.
+//! The slots of tensors and stored calls: written by the engine, read by workers without a lock.
 //!
 //! # Rules
-//! 1. Only the emission writes a slot, under its lock, and only while no instruction that names the
+//! 1. Only the engine writes a slot, under its lock, and only while no instruction that names the
 //!    slot is pending: a slot is written again only after every instruction that named it has
 //!    completed. A tensor that takes over the slot of a like one, in the same memory, leaves the
 //!    slot as it is.
@@ -153,7 +153,7 @@ impl<T> Slots<T> {
     /// Returns a slot, if it was ever set.
     ///
     /// # Safety
-    /// By rule 2: the caller holds the emission's lock, or runs an instruction that names the slot,
+    /// By rule 2: the caller holds the engine's lock, or runs an instruction that names the slot,
     /// and drops the result before either ends.
     #[inline]
     pub(crate) unsafe fn get(&self, index: usize) -> Option<&T> {

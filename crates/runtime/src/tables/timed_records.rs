@@ -1,7 +1,7 @@
 //! The times of records that the program compares.
 //!
 //! # Rules
-//! 1. A timed record is added, by its point, before the emission assigns the point. So the worker
+//! 1. A timed record is added, by its point, before the engine assigns the point. So the worker
 //!    finds it when it makes the record, and no record without a time is looked up while there are
 //!    none with one.
 //! 2. On a device that completes commands later, the worker records an event that keeps its time by

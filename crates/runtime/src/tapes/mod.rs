@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 use millstream_instructions::TensorRef;
 use millstream_types::StreamKey;
 
-use crate::emission::router::OpenStream;
+use crate::engine::router::OpenStream;
 
 /// The number of operands up to which a prepared kernel is called. A tape gathers the addresses of
 /// a call on its stack.

@@ -7,7 +7,7 @@ use millstream_ep::PooledEvent;
 use millstream_kernels::RawTensor;
 use millstream_types::{Attrs, Failure, Origin, Point, Result, ScalarUse, ScalarValue, StreamId};
 
-use crate::emission::router::OpenStream;
+use crate::engine::router::OpenStream;
 use crate::scope::cancel::CancelScope;
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
 use crate::tables::Tables;

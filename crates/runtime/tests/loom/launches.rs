@@ -56,7 +56,7 @@ fn a_launch_is_used_again_after_its_workers() {
 }
 
 /// A worker and the streams that it waits for.
-struct Worker {
+struct ThreadCtx {
     inbox: Arc<Inbox>,
     /// The launches' own stream, and the streams of the two tapes.
     launches: Arc<StreamState>,
@@ -64,7 +64,7 @@ struct Worker {
     memory: Arc<UnsafeCell<u64>>,
 }
 
-impl Worker {
+impl ThreadCtx {
     /// Makes the step of a launch that uses the private memory: the first or the second one.
     fn step(&self, launch: u64, number: u64) {
         self.memory.with_mut(|memory| {
@@ -114,7 +114,7 @@ fn an_instance_passes_from_launch_to_launch() {
         let state = || Arc::new(StreamState::new());
         let (launches, tapes) = (state(), [state(), state()]);
         let memory = Arc::new(UnsafeCell::new(0));
-        let worker = || Worker {
+        let worker = || ThreadCtx {
             inbox: Arc::new(Inbox::default()),
             launches: launches.clone(),
             tapes: tapes.clone(),

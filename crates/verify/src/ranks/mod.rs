@@ -51,8 +51,9 @@ pub enum CommunicatorRules {
     /// collectives and messages of all communicators in one order. The tensors of one call are a
     /// group; calls are not grouped with one another.
     ///
-    /// Source: <https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/communicators.html>,
-    /// "Using multiple NCCL communicators concurrently", and `usage/p2p.html` there.
+    /// Source:
+    /// <https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/communicators.html>, "Using
+    /// multiple NCCL communicators concurrently", and `usage/p2p.html` there.
     Nccl,
 }
 

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 use millstream_instructions::builder::{
-    Builder, BuilderConfig, EventRef, OfflineCatalog, OfflineSink, Outcome, SyncPolicy, TensorRef,
+    BuilderConfig, EventRef, InstructionsBuilder, OfflineCatalog, OfflineSink, Outcome, SyncPolicy,
+    TensorRef,
 };
 use millstream_instructions::text::print_list;
 use millstream_instructions::{Body, InstructionList};
@@ -87,7 +88,7 @@ fn action() -> impl Strategy<Value = Action> {
 }
 
 struct Program {
-    builder: Builder,
+    builder: InstructionsBuilder,
     sink: OfflineSink,
     streams: Vec<StreamId>,
     barrier: StreamId,
@@ -104,7 +105,7 @@ impl Program {
         let mut ops = OpRegistry::new();
         ops.register(Arc::new(AnyUse));
         let ops = Arc::new(ops);
-        let mut builder = Builder::new(&config, ops, Box::new(OfflineCatalog));
+        let mut builder = InstructionsBuilder::new(&config, ops, Box::new(OfflineCatalog));
         let sim = DeviceId::sim(0);
         builder.planner_mut().set_limit(&sim, limit);
         let mut stream = |ty, index, mode| {

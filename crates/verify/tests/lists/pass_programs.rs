@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 use millstream_instructions::builder::{
-    Builder, BuilderConfig, Call, EventRef, OfflineCatalog, OfflineSink, Outcome, Output, TensorRef,
+    Call, EventRef, InstructionsBuilder, OfflineSink, Outcome, Output, TensorRef,
 };
 use millstream_instructions::{InstructionList, Priority};
 use millstream_ops::{ArgDoc, CallSpec, Op, OpRegistry, OutputSpec, Signature};
@@ -138,7 +138,7 @@ pub(crate) fn streams() -> impl Strategy<Value = (bool, Vec<StreamMode>)> {
 }
 
 struct Program {
-    builder: Builder,
+    builder: InstructionsBuilder,
     sink: OfflineSink,
     streams: Vec<StreamId>,
     collectives: StreamId,
@@ -163,7 +163,7 @@ pub(crate) fn emit(
     let (on_host, modes) = streams;
     let device = if *on_host { DeviceId::cpu(0) } else { DeviceId::sim(0) };
     let ops = OPS.clone();
-    let mut builder = Builder::new(&BuilderConfig::default(), ops, Box::new(OfflineCatalog));
+    let mut builder = InstructionsBuilder::offline(ops);
     builder.planner_mut().set_limit(&device, limit);
     let mut stream = |ty, index, mode| {
         builder.stream_with_mode(&StreamKey::new(device.clone(), ty, index), mode).unwrap()

@@ -1,7 +1,7 @@
 //! What a capture depends on: two calls with equal keys make the same calls on the same layouts.
 
-use millstream_runtime::emission::StreamOptions;
-use millstream_runtime::emission::leases::Kind;
+use millstream_runtime::engine::StreamOptions;
+use millstream_runtime::engine::leases::Kind;
 use millstream_types::text::print_attrs;
 use millstream_types::{Attrs, DType, DeviceId, StreamKey};
 

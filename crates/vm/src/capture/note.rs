@@ -3,7 +3,7 @@
 use std::fmt;
 
 use millstream_instructions::{Priority, TensorRef};
-use millstream_runtime::emission::Emission;
+use millstream_runtime::engine::Engine;
 use millstream_types::text::print_attrs;
 use millstream_types::{Attrs, DeviceId, Origin, Point, Result, StreamKey, TensorSpec};
 
@@ -82,8 +82,8 @@ impl Place {
     pub(super) fn of(machine: &Machine, tensor: &Tensor) -> Result<Place> {
         let part = global::part(tensor)?;
         let made = machine.owns(part)?;
-        let emission = machine.shared.lock()?;
-        let place = Place::of_ref(&emission, made, part.spec())?;
+        let engine = machine.shared.lock()?;
+        let place = Place::of_ref(&engine, made, part.spec())?;
         let is_leaf = tensor.leaf_slot().get().is_some();
         Ok(Place { is_leaf, class: global::class(tensor), ..place })
     }
@@ -92,14 +92,10 @@ impl Place {
     ///
     /// # Errors
     /// It was released.
-    pub(super) fn of_ref(
-        emission: &Emission,
-        tensor: TensorRef,
-        spec: &TensorSpec,
-    ) -> Result<Place> {
-        let bytes = emission.builder.storage_bytes(tensor)?;
-        let device = emission.builder.device(tensor)?.clone();
-        let storage = emission.builder.storage_number(tensor)?;
+    pub(super) fn of_ref(engine: &Engine, tensor: TensorRef, spec: &TensorSpec) -> Result<Place> {
+        let bytes = engine.builder.storage_bytes(tensor)?;
+        let device = engine.builder.device(tensor)?.clone();
+        let storage = engine.builder.storage_number(tensor)?;
         Ok(Place { spec: spec.clone(), device, storage, bytes, is_leaf: false, class: None })
     }
 }

@@ -245,8 +245,8 @@ impl Emitter<'_> {
         }
         let key = &self.key(name)?;
         let mode = {
-            let emission = self.draft.machine.shared.lock()?;
-            let mut streams = emission.builder.streams();
+            let engine = self.draft.machine.shared.lock()?;
+            let mut streams = engine.builder.streams();
             streams.find(|decl| decl.key == *key).map_or(StreamMode::InOrder, |decl| decl.mode)
         };
         let stream = self.recorder.stream_with_mode(key, mode)?;

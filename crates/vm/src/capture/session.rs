@@ -439,8 +439,8 @@ impl Session {
     }
 
     fn alive(&self) -> Result<Vec<(Value, Place)>> {
-        let emission = self.machine.shared.lock()?;
-        let place = |Alive { tensor, spec, .. }: &Alive| Place::of_ref(&emission, *tensor, spec);
+        let engine = self.machine.shared.lock()?;
+        let place = |Alive { tensor, spec, .. }: &Alive| Place::of_ref(&engine, *tensor, spec);
         self.alive.iter().map(|(value, alive)| Ok((*value, place(alive)?))).collect()
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use millstream_instructions::Builder;
+use millstream_instructions::InstructionsBuilder;
 use millstream_runtime::tapes::tape::{FormalKind, Program};
 
 use crate::handle::Tensor;
@@ -60,7 +60,7 @@ impl KeptOutput {
     /// `ended`, as no tensor may end under a lock.
     pub(super) fn take(
         &mut self,
-        builder: &Builder,
+        builder: &InstructionsBuilder,
         replaced: &[(usize, Arc<Leaf>)],
         ended: &mut Vec<Tensor>,
     ) -> Option<WrittenAgain> {

@@ -7,11 +7,11 @@ use std::sync::{Arc, PoisonError};
 use smallvec::SmallVec;
 
 use millstream_instructions::builder::{Launch, LaunchOperand, SectionId};
-use millstream_instructions::{Builder, Outcome, TensorRef};
+use millstream_instructions::{InstructionsBuilder, Outcome, TensorRef};
 use millstream_replay::instance::{Instance, Instances};
 use millstream_replay::overlap::{Extent, conflict};
-use millstream_runtime::emission::router::Router;
-use millstream_runtime::emission::{Emission, MadeTensor};
+use millstream_runtime::engine::router::Router;
+use millstream_runtime::engine::{Engine, MadeTensor};
 use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_runtime::tapes::graph::InstanceGraphs;
 use millstream_runtime::tapes::recycled::Recycled;
@@ -447,11 +447,11 @@ impl ExecutableInner {
             return Ok(SmallVec::new());
         }
         let mut ended = Vec::new();
-        let emission = self.machine.shared.lock()?;
+        let engine = self.machine.shared.lock()?;
         let free = kept.iter_mut().filter(|output| !output.is_given(given));
-        let take = |output: &mut KeptOutput| output.take(&emission.builder, replaced, &mut ended);
+        let take = |output: &mut KeptOutput| output.take(&engine.builder, replaced, &mut ended);
         let again = free.filter_map(take).collect();
-        drop((emission, kept));
+        drop((engine, kept));
         Ok(again)
     }
 
@@ -595,7 +595,7 @@ impl ExecutableInner {
     /// formals of which one is written share bytes. What was bound was checked when it was.
     pub(super) fn check_extents(
         &self,
-        builder: &Builder,
+        builder: &InstructionsBuilder,
         given: &[Option<TensorRef>],
     ) -> Result<()> {
         let formals = &self.program.formals;
@@ -670,7 +670,7 @@ impl ExecutableInner {
     /// Describes the tensors of the outputs, and ends those that were made for none.
     fn results(
         &self,
-        e: &mut Emission,
+        e: &mut Engine,
         tensors: &[TensorRef],
         given: &[Option<&Tensor>],
         origin: &Origin,
@@ -685,14 +685,14 @@ impl ExecutableInner {
                 kept.push(*formal);
                 made.push(MadeOutput::New(e.made(whole)?));
             } else {
-                let Emission { builder, router, .. } = &mut *e;
+                let Engine { builder, router, .. } = &mut *e;
                 let actual = builder.spec(whole)?.layout.offset();
                 let moved = moved(spec, declared.layout.offset(), actual)?;
                 let view = builder.view(router, whole, moved, origin)?;
                 made.push(MadeOutput::New(e.made(view)?));
             }
         }
-        let Emission { builder, router, .. } = e;
+        let Engine { builder, router, .. } = e;
         for (k, formal) in self.program.formals.iter().enumerate() {
             if formal.kind == FormalKind::Output && given[k].is_none() && !kept.contains(&k) {
                 builder.release(router, tensors[k], None, origin)?;

@@ -70,7 +70,7 @@ use millstream_instructions::InstructionList;
 use millstream_replay::compile::{self, SharedSpecs};
 use millstream_replay::instance::Instances;
 use millstream_runtime::driver::DriverKind;
-use millstream_runtime::emission::Release;
+use millstream_runtime::engine::Release;
 use millstream_runtime::host::SharedCallback;
 use millstream_runtime::sync::Mutex;
 use millstream_runtime::tapes::Ended;
@@ -419,13 +419,13 @@ impl Machine {
     fn executable_of(&self, program: Arc<Program>, signature: Signature) -> Result<Executable> {
         let Signature { bound, folded, gradients, kept, generators, .. } = signature;
         let list = {
-            let mut emission = self.shared.lock()?;
-            let next = emission.next_list.checked_add(1);
+            let mut engine = self.shared.lock()?;
+            let next = engine.next_list.checked_add(1);
             let full = || Error::Invalid {
                 what: "executable",
                 message: "a machine numbers at most 2^32 - 1 executables".to_owned(),
             };
-            ListId(std::mem::replace(&mut emission.next_list, next.ok_or_else(full)?))
+            ListId(std::mem::replace(&mut engine.next_list, next.ok_or_else(full)?))
         };
         let instances =
             Mutex::new(Instances { all: SmallVec::new(), lent: None, most: 1, launches: 0 });

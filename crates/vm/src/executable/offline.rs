@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use millstream_instructions::builder::{Launch, LaunchOperand, SectionId};
-use millstream_instructions::{Builder, Outcome, Sink, TensorRef};
+use millstream_instructions::{InstructionsBuilder, Outcome, Sink, TensorRef};
 use millstream_types::{
     Access, Attrs, Layout, ListId, Origin, Result, ScalarId, ScalarValue, StreamId, TensorSpec,
 };
@@ -20,7 +20,7 @@ use super::{Executable, ExecutableInner};
 /// ```
 /// # use std::sync::Arc;
 /// # use millstream_instructions::builder::OfflineSink;
-/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_instructions::{InstructionsBuilder, BuilderConfig};
 /// # use millstream_stream_policy::Catalog;
 /// # use millstream_types::{DType, DeviceId, ListId, Origin};
 /// # use millstream_types::{StreamKey, StreamType, TensorSpec};
@@ -33,7 +33,8 @@ use super::{Executable, ExecutableInner};
 /// # })?.compile()?;
 /// # let catalog = Box::new(Catalog(machine.policies().clone()));
 /// # let config = BuilderConfig::default();
-/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let ops = Arc::new(millstream_ops::standard());
+/// # let mut builder = InstructionsBuilder::new(&config, ops, catalog);
 /// # let mut sink = OfflineSink::default();
 /// # let spec = TensorSpec::contiguous(DType::F32, &[2])?;
 /// # let cpu = DeviceId::cpu(0);
@@ -70,7 +71,7 @@ pub struct OfflineLaunch<'a> {
 /// ```
 /// # use std::sync::Arc;
 /// # use millstream_instructions::builder::OfflineSink;
-/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_instructions::{InstructionsBuilder, BuilderConfig};
 /// # use millstream_stream_policy::Catalog;
 /// # use millstream_types::{DType, DeviceId, ListId, Origin};
 /// # use millstream_types::{StreamKey, StreamType, TensorSpec};
@@ -83,7 +84,8 @@ pub struct OfflineLaunch<'a> {
 /// # })?.compile()?;
 /// # let catalog = Box::new(Catalog(machine.policies().clone()));
 /// # let config = BuilderConfig::default();
-/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let ops = Arc::new(millstream_ops::standard());
+/// # let mut builder = InstructionsBuilder::new(&config, ops, catalog);
 /// # let mut sink = OfflineSink::default();
 /// # let spec = TensorSpec::contiguous(DType::F32, &[2])?;
 /// # let cpu = DeviceId::cpu(0);
@@ -148,7 +150,7 @@ impl OfflineLaunches {
     /// ```
     /// # use std::sync::Arc;
     /// # use millstream_instructions::builder::OfflineSink;
-    /// # use millstream_instructions::{Builder, BuilderConfig};
+    /// # use millstream_instructions::{InstructionsBuilder, BuilderConfig};
     /// # use millstream_stream_policy::Catalog;
     /// # use millstream_types::{DType, DeviceId, ListId, Origin};
     /// # use millstream_types::{StreamKey, StreamType, TensorSpec};
@@ -161,7 +163,8 @@ impl OfflineLaunches {
     /// # })?.compile()?;
     /// # let catalog = Box::new(Catalog(machine.policies().clone()));
     /// # let config = BuilderConfig::default();
-    /// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+    /// # let ops = Arc::new(millstream_ops::standard());
+    /// # let mut builder = InstructionsBuilder::new(&config, ops, catalog);
     /// # let mut sink = OfflineSink::default();
     /// # let spec = TensorSpec::contiguous(DType::F32, &[2])?;
     /// # let cpu = DeviceId::cpu(0);
@@ -181,7 +184,7 @@ impl OfflineLaunches {
     /// As [`LaunchBuilder::run`](super::LaunchBuilder::run), without those of a machine's memory.
     pub fn launch(
         &mut self,
-        builder: &mut Builder,
+        builder: &mut InstructionsBuilder,
         sink: &mut dyn Sink,
         inputs: &[(&str, TensorRef)],
         outputs: &[(&str, TensorRef)],
@@ -194,7 +197,7 @@ impl OfflineLaunches {
 
     fn make(
         &mut self,
-        builder: &mut Builder,
+        builder: &mut InstructionsBuilder,
         sink: &mut dyn Sink,
         [inputs, outputs]: [&[(&str, TensorRef)]; 2],
         scalars: &[(&str, ScalarValue)],
@@ -234,7 +237,7 @@ impl ExecutableInner {
     /// it names none.
     fn lent_offline(
         &self,
-        builder: &Builder,
+        builder: &InstructionsBuilder,
         given: &[TensorRef],
         formals: &[Option<TensorRef>],
     ) -> Result<Option<SmallVec<[TensorRef; 1]>>> {
@@ -250,7 +253,7 @@ impl ExecutableInner {
     /// memory is `memory`, or new if that is empty. Returns the outputs and the private memory.
     pub(super) fn launch_offline(
         &self,
-        builder: &mut Builder,
+        builder: &mut InstructionsBuilder,
         sink: &mut dyn Sink,
         given: &[Option<TensorRef>],
         memory: &[TensorRef],

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use millstream_instructions::builder::{EventRef, OfflineSink, SectionId};
 use millstream_instructions::passes::Effort;
-use millstream_instructions::{Builder, BuilderConfig, TensorRef};
+use millstream_instructions::{BuilderConfig, InstructionsBuilder, TensorRef};
 use millstream_runtime::host::{Blob, SharedCallback};
 use millstream_runtime::scope::origin::{self, at_caller};
 use millstream_runtime::tapes::tape::FormalKind;
@@ -66,7 +66,7 @@ struct Declared {
 /// ```
 pub struct Recorder {
     pub(super) machine: Machine,
-    pub(super) builder: Builder,
+    pub(super) builder: InstructionsBuilder,
     pub(super) sink: OfflineSink,
     formals: Vec<Declared>,
     pub(super) bound: Vec<(Tensor, RecordedTensor)>,
@@ -127,7 +127,7 @@ impl Machine {
         let config = BuilderConfig::default();
         Recorder {
             machine: self.clone(),
-            builder: Builder::new(&config, self.shared.tables.ops.clone(), catalog),
+            builder: InstructionsBuilder::new(&config, self.shared.tables.ops.clone(), catalog),
             sink: OfflineSink::default(),
             formals: Vec::new(),
             bound: Vec::new(),
@@ -342,13 +342,13 @@ impl Recorder {
             return self.as_constant(known, is_constant);
         }
         let made = self.machine.owns(tensor)?;
-        let emission = self.machine.shared.lock()?;
+        let engine = self.machine.shared.lock()?;
         // As formals of their own, tensors of one storage would be ordered as if they were apart.
-        let storage = |tensor: TensorRef| emission.router.slot(tensor.id).map(|s| s.storage);
+        let storage = |tensor: TensorRef| engine.router.slot(tensor.id).map(|s| s.storage);
         let beside = self.bound.iter().find(|(t, _)| storage(t.tensor_ref()) == storage(made));
         let beside = beside.map(|(_, inner)| *inner);
-        let bytes = emission.builder.storage_bytes(made)?;
-        drop(emission);
+        let bytes = engine.builder.storage_bytes(made)?;
+        drop(engine);
         if let Some(beside) = beside {
             self.as_constant(beside, is_constant)?;
             let inner = self.view(&beside, tensor.spec().clone())?;

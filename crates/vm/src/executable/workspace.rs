@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use millstream_instructions::passes::{Effort, arena_plans};
 use millstream_instructions::planner::GRANULARITY;
-use millstream_instructions::{Body, Builder, TensorRef};
+use millstream_instructions::{Body, InstructionsBuilder, TensorRef};
 use millstream_types::{Access, DType, DeviceId, Error, Result, TensorSpec};
 
 use super::{Executable, ExecutableInner};
@@ -139,7 +139,7 @@ impl ExecutableInner {
     /// Checks that workspaces share no bytes with formals.
     pub(super) fn check_workspaces(
         &self,
-        builder: &Builder,
+        builder: &InstructionsBuilder,
         workspaces: &[TensorRef],
         formals: &[Option<TensorRef>],
     ) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Host functions on tensors' memory.
 
 use millstream_instructions::Outcome;
-use millstream_runtime::emission::Emission;
+use millstream_runtime::engine::Engine;
 use millstream_runtime::host::Blob;
 use millstream_runtime::scope::origin;
 use millstream_types::{Access, Error, Origin, Result, StreamType};
@@ -83,7 +83,7 @@ impl Tensor {
         let callback = host.add_callback(Box::new(function));
         let emitted = machine.shared.emit(origin, |e| {
             e.open(stream.id)?;
-            let Emission { builder, router, .. } = e;
+            let Engine { builder, router, .. } = e;
             // The slot of a released tensor may be another's.
             let alive = builder.spec(tensor).is_ok();
             if alive && router.slot(tensor.id).is_some_and(|slot| !slot.on_host) {

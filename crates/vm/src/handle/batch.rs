@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use millstream_instructions::TensorRef;
-use millstream_runtime::emission::Emission;
-use millstream_runtime::emission::guard::EmissionGuard;
+use millstream_runtime::engine::Engine;
+use millstream_runtime::engine::guard::EngineGuard;
 use millstream_runtime::scope::cancel;
 use millstream_runtime::scope::origin;
 use millstream_runtime::scope::reentrancy::{self, BatchGuard};
@@ -46,7 +46,7 @@ pub struct Batch<'a> {
 
 /// One entry into the critical section.
 struct Entry<'a> {
-    emission: EmissionGuard<'a>,
+    engine: EngineGuard<'a>,
     _guard: BatchGuard,
     left: u64,
 }
@@ -184,7 +184,7 @@ impl Batch<'_> {
         origin: &Origin,
     ) -> Result<()> {
         let storage = |tensor: TensorRef| match &self.entry {
-            Some(entry) => entry.emission.builder.storage_number(tensor).ok(),
+            Some(entry) => entry.engine.builder.storage_number(tensor).ok(),
             None => self.machine.shared.lock().ok()?.builder.storage_number(tensor).ok(),
         };
         let operands = || {
@@ -216,37 +216,37 @@ impl Batch<'_> {
             return Err(Error::Foreign { what: "the call".to_owned() });
         }
         let stays = |entry: &Entry<'_>| {
-            entry.left > 0 && cancel::is_current(entry.emission.router.cancel_scope.as_ref())
+            entry.left > 0 && cancel::is_current(entry.engine.router.cancel_scope.as_ref())
         };
         if !self.entry.as_ref().is_some_and(stays) {
             self.begin_entry()?;
         }
         let Some(entry) = &mut self.entry else { return Ok(()) };
         entry.left -= 1;
-        entry.emission.between_calls = false;
-        let made = entry.emission.open(stream.id).and_then(|()| {
-            let Emission { builder, router, .. } = &mut *entry.emission;
+        entry.engine.between_calls = false;
+        let made = entry.engine.open(stream.id).and_then(|()| {
+            let Engine { builder, router, .. } = &mut *entry.engine;
             let (call, _) = call.parts();
             builder.call_prepared(router, stream.id, call, tensors, origin)
         });
-        entry.emission.between_calls = true;
+        entry.engine.between_calls = true;
         made.map(drop)
     }
 
     fn begin_entry(&mut self) -> Result<()> {
         self.end_entry();
         let shared = &self.machine.shared;
-        let emission = shared.enter()?;
+        let engine = shared.enter()?;
         let _guard = reentrancy::enter_batch(shared.tables.machine);
         // At most as many as may be pending.
         let left = shared.watermark.min(CALLS_PER_ENTRY);
-        self.entry = Some(Entry { emission, _guard, left });
+        self.entry = Some(Entry { engine, _guard, left });
         Ok(())
     }
 
     fn end_entry(&mut self) {
-        let Some(Entry { emission, _guard, .. }) = self.entry.take() else { return };
-        self.machine.shared.leave(emission);
+        let Some(Entry { engine, _guard, .. }) = self.entry.take() else { return };
+        self.machine.shared.leave(engine);
     }
 }
 

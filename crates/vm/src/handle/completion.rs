@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use millstream_runtime::emission::Emission;
-use millstream_runtime::emission::leases::Lease;
+use millstream_runtime::engine::Engine;
+use millstream_runtime::engine::leases::Lease;
 use millstream_runtime::scope::origin;
 use millstream_runtime::scope::reentrancy;
 use millstream_runtime::sync::points::{Milestone, Waiter};
@@ -152,8 +152,8 @@ impl Completion {
         let shared = &self.machine.shared;
         let observed = match self.points[..] {
             [point] => shared.observe(point, origin),
-            _ => shared.lock().map(|mut emission| {
-                let Emission { builder, router, .. } = &mut *emission;
+            _ => shared.lock().map(|mut engine| {
+                let Engine { builder, router, .. } = &mut *engine;
                 builder.observe(router, &self.points, origin);
             }),
         };

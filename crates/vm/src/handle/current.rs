@@ -10,8 +10,8 @@
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Weak};
 
-use millstream_runtime::emission::leases::Lease;
-use millstream_runtime::emission::shared::MachineShared;
+use millstream_runtime::engine::leases::Lease;
+use millstream_runtime::engine::shared::MachineShared;
 use millstream_runtime::sync::thread_local;
 use millstream_types::{DeviceId, StreamId, StreamKey};
 

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use millstream_instructions::Outcome;
 use millstream_instructions::builder::EventRef;
-use millstream_runtime::emission::leases::Lease;
-use millstream_runtime::emission::{Emission, Release};
+use millstream_runtime::engine::leases::Lease;
+use millstream_runtime::engine::{Engine, Release};
 use millstream_runtime::scope::origin;
 use millstream_runtime::scope::reentrancy;
 use millstream_runtime::sync::Mutex;
@@ -172,9 +172,9 @@ impl Event {
         let can = || machine.policies().devices().capabilities(device).map(Some);
         let can = if self.inner.timed { can().map_err(|e| e.at(&origin))? } else { None };
         let record = Request::new(Verb::RecordEvent { event: self, stream }, &origin);
-        let emit = |e: &mut Emission| {
+        let emit = |e: &mut Engine| {
             e.open(stream.id)?;
-            let Emission { builder, router, .. } = e;
+            let Engine { builder, router, .. } = e;
             let time = can.filter(|can| can.timestamps).map(|_| Arc::<RecordTime>::default());
             let place = Point::new(stream.id, builder.tail(stream.id).seq + 1);
             let tables = router.tables.clone();

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::PreparedCall;
 use millstream_instructions::{Outcome, Sink, TensorRef};
-use millstream_runtime::emission::{Emission, Release};
+use millstream_runtime::engine::{Engine, Release};
 use millstream_runtime::scope::origin;
 use millstream_types::{Attrs, Error, Result};
 
@@ -142,13 +142,13 @@ impl CallBuilder<'_> {
         }
         let refs: SmallVec<[TensorRef; 4]> =
             inputs.iter().map(|t| machine.owns(t)).collect::<Result<_>>().map_err(at)?;
-        let mut emission = machine.shared.lock().map_err(at)?;
-        let Emission { builder, router, .. } = &mut *emission;
+        let mut engine = machine.shared.lock().map_err(at)?;
+        let Engine { builder, router, .. } = &mut *engine;
         let mut call = builder.prepare(op, &refs, &Arc::new(attrs.into_owned())).map_err(at)?;
         call.priority = priority;
         let specs = refs.iter().map(|tensor| Ok(builder.describe(*tensor)?.0.clone()));
         call.number = router.store_call(&call, specs.collect::<Result<_>>().map_err(at)?);
-        drop(emission);
+        drop(engine);
         let (machine, operands) = (machine.clone(), inputs.iter().map(|t| (*t).clone()).collect());
         Ok(Prepared(Arc::new(PreparedInner { machine, call, refs, operands })))
     }
@@ -187,7 +187,7 @@ impl Prepared {
         request::submit(Request::new(verb, &origin), |_| {
             let made = machine.shared.emit(&origin, |e| {
                 e.open(stream.id)?;
-                let Emission { builder, router, .. } = e;
+                let Engine { builder, router, .. } = e;
                 builder.call_prepared(router, stream.id, call, refs, &origin).map(Outcome::Done)
             });
             made.map(Some)

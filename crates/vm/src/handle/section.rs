@@ -4,7 +4,7 @@ use std::fmt;
 
 use millstream_instructions::Outcome;
 use millstream_instructions::builder::SectionId;
-use millstream_runtime::emission::{Emission, Release};
+use millstream_runtime::engine::{Engine, Release};
 use millstream_runtime::scope::origin;
 use millstream_types::{Origin, Point, Result};
 
@@ -72,7 +72,7 @@ impl Section {
         let end = Request::new(Verb::EndSection { machine }, origin);
         let Sole(point) = request::submit(end, |_| {
             let ended = machine.shared.emit(origin, |e| {
-                let Emission { builder, router, .. } = e;
+                let Engine { builder, router, .. } = e;
                 builder.end_critical_section(router, id, origin).map(Outcome::Done)
             });
             ended.map(Sole)

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_instructions::{Outcome, TensorRef};
-use millstream_runtime::emission::Emission;
-use millstream_runtime::emission::leases::Lease;
+use millstream_runtime::engine::Engine;
+use millstream_runtime::engine::leases::Lease;
 use millstream_runtime::scope::origin;
 use millstream_runtime::scope::reentrancy;
 use millstream_types::{Error, Origin, Result, StreamId, StreamKey};
@@ -85,7 +85,7 @@ impl Stream {
             let Some(record) = &newest else { return Ok(Some(())) };
             let waited = self.machine.shared.emit(&origin, |e| {
                 e.open(self.id)?;
-                let Emission { builder, router, .. } = e;
+                let Engine { builder, router, .. } = e;
                 let waited = builder.wait_event(router, self.id, &record.event, &origin);
                 waited.map(Outcome::Done)
             });
@@ -139,7 +139,7 @@ impl Stream {
             let waited = self.machine.shared.emit(&origin, |e| {
                 e.open(self.id)?;
                 e.open(source.id)?;
-                let Emission { builder, router, .. } = e;
+                let Engine { builder, router, .. } = e;
                 builder.wait_stream(router, self.id, source.id, &origin).map(Outcome::Done)
             });
             waited.map(Some)
@@ -198,7 +198,7 @@ impl Stream {
             let section = self.machine.own_section(section).map_err(at)?;
             let touched = self.machine.shared.emit(&origin, |e| {
                 e.open(self.id)?;
-                let Emission { builder, router, .. } = e;
+                let Engine { builder, router, .. } = e;
                 builder.touch(router, self.id, &refs, section, &origin).map(Outcome::Done)
             });
             touched.map(Some)

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use millstream_instructions::builder::SectionId;
 use millstream_instructions::{Outcome, Protection, TensorRef};
-use millstream_runtime::emission::leases::Lease;
-use millstream_runtime::emission::{Emission, MadeTensor};
+use millstream_runtime::engine::leases::Lease;
+use millstream_runtime::engine::{Engine, MadeTensor};
 use millstream_runtime::scope::origin;
 use millstream_types::{
     DeviceId, Error, Origin, Result, StreamId, StreamKey, TensorId, TensorSpec,
@@ -227,8 +227,8 @@ impl Tensor {
             return global.local.as_ref()?.storage_number();
         }
         let tensor = self.resolved().ok()?;
-        let emission = self.0.made_on.machine.shared.lock().ok()?;
-        emission.builder.storage_number(tensor).ok()
+        let engine = self.0.made_on.machine.shared.lock().ok()?;
+        engine.builder.storage_number(tensor).ok()
     }
 
     /// Returns the place that made the tensor.
@@ -434,11 +434,11 @@ impl Tensor {
         millstream_runtime::scope::reentrancy::check(machine.shared.tables.machine, "waiting")
             .map_err(at)?;
         let tensor = self.resolved().map_err(at)?;
-        let mut emission = machine.shared.lock().map_err(at)?;
-        let last = emission.builder.last_write(tensor).map_err(at)?;
-        emission.builder.watch(tensor).map_err(at)?;
-        let storage = emission.router.slot(tensor.id).map(|slot| slot.storage);
-        drop(emission);
+        let mut engine = machine.shared.lock().map_err(at)?;
+        let last = engine.builder.last_write(tensor).map_err(at)?;
+        engine.builder.watch(tensor).map_err(at)?;
+        let storage = engine.router.slot(tensor.id).map(|slot| slot.storage);
+        drop(engine);
         Ok(Completion::of_storage(machine.clone(), last, storage))
     }
 
@@ -519,7 +519,7 @@ impl Tensor {
         &self,
         section: Option<SectionId>,
         origin: &Origin,
-        choose: impl Fn(&mut Emission, TensorRef) -> Result<(StreamId, Option<Arc<Lease>>)>,
+        choose: impl Fn(&mut Engine, TensorRef) -> Result<(StreamId, Option<Arc<Lease>>)>,
     ) -> Result<Vec<u8>> {
         let machine = &self.0.made_on.machine;
         let host = &machine.shared.tables.host;
@@ -528,7 +528,7 @@ impl Tensor {
         let emitted = machine.shared.emit(origin, |e| {
             let (stream, lease) = choose(e, tensor)?;
             e.open(stream)?;
-            let Emission { builder, router, .. } = e;
+            let Engine { builder, router, .. } = e;
             let at = builder.sync_read(router, stream, tensor, read, section, origin)?;
             Ok(Outcome::Done((at, lease)))
         });
@@ -556,11 +556,11 @@ fn not_made() -> Error {
 /// Returns the stream that reads a tensor in host memory, as [`lowering::read_stream`] does,
 /// and its lease.
 fn read_stream(
-    emission: &mut Emission,
+    engine: &mut Engine,
     machine: &Machine,
     tensor: TensorRef,
 ) -> Result<(StreamId, Option<Arc<Lease>>)> {
-    let Emission { builder, leases, .. } = emission;
+    let Engine { builder, leases, .. } = engine;
     let last = builder.last_write(tensor)?;
     let decl = builder.streams().nth(last.stream.index()).filter(|_| last.seq > 0);
     let id = match decl.filter(|decl| lowering::reads_host(&decl.key)) {

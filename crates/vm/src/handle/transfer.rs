@@ -41,12 +41,12 @@ impl Submitter for MachineSubmitter<'_> {
 
     fn written_on(&self, tensor: &Tensor) -> Result<Option<(StreamKey, Stream)>> {
         let tensor = self.machine.owns(tensor)?;
-        let mut emission = self.machine.shared.lock()?;
-        let last = emission.builder.last_write(tensor)?;
+        let mut engine = self.machine.shared.lock()?;
+        let last = engine.builder.last_write(tensor)?;
         if last.seq == 0 {
             return Ok(None);
         }
-        let stream = self.machine.handle(&mut emission, last.stream);
+        let stream = self.machine.handle(&mut engine, last.stream);
         Ok(stream.map(|stream| (stream.key.clone(), stream)))
     }
 

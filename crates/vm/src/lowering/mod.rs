@@ -37,14 +37,15 @@ const STAGED: usize = 64 << 10;
 /// ```
 /// # use std::sync::Arc;
 /// # use millstream_instructions::builder::OfflineSink;
-/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_instructions::{InstructionsBuilder, BuilderConfig};
 /// # use millstream_stream_policy::Catalog;
 /// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
 /// # use millstream_vm::{Machine, MachineConfig, lowering::*};
 /// # let machine = Machine::new(MachineConfig::default())?;
 /// # let policies = machine.policies().clone();
 /// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
-/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let ops = Arc::new(millstream_ops::standard());
+/// # let mut builder = InstructionsBuilder::new(&config, ops, catalog);
 /// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
 /// # let mut s = OfflineSubmitter {
 /// #     builder: &mut builder,
@@ -130,14 +131,15 @@ pub trait Submitter {
 /// ```
 /// # use std::sync::Arc;
 /// # use millstream_instructions::builder::OfflineSink;
-/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_instructions::{InstructionsBuilder, BuilderConfig};
 /// # use millstream_stream_policy::Catalog;
 /// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
 /// # use millstream_vm::{Machine, MachineConfig, lowering::*};
 /// # let machine = Machine::new(MachineConfig::default())?;
 /// # let policies = machine.policies().clone();
 /// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
-/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let ops = Arc::new(millstream_ops::standard());
+/// # let mut builder = InstructionsBuilder::new(&config, ops, catalog);
 /// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
 /// # let mut s = OfflineSubmitter {
 /// #     builder: &mut builder,
@@ -209,14 +211,15 @@ pub(crate) fn staging_key(policies: &PolicyTable, device: &DeviceId) -> StreamKe
 /// ```
 /// # use std::sync::Arc;
 /// # use millstream_instructions::builder::OfflineSink;
-/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_instructions::{InstructionsBuilder, BuilderConfig};
 /// # use millstream_stream_policy::Catalog;
 /// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
 /// # use millstream_vm::{Machine, MachineConfig, lowering::*};
 /// # let machine = Machine::new(MachineConfig::default())?;
 /// # let policies = machine.policies().clone();
 /// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
-/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let ops = Arc::new(millstream_ops::standard());
+/// # let mut builder = InstructionsBuilder::new(&config, ops, catalog);
 /// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
 /// # let mut s = OfflineSubmitter {
 /// #     builder: &mut builder,
@@ -252,14 +255,15 @@ pub fn copy_to<S: Submitter>(
 /// ```
 /// # use std::sync::Arc;
 /// # use millstream_instructions::builder::OfflineSink;
-/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_instructions::{InstructionsBuilder, BuilderConfig};
 /// # use millstream_stream_policy::Catalog;
 /// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
 /// # use millstream_vm::{Machine, MachineConfig, lowering::*};
 /// # let machine = Machine::new(MachineConfig::default())?;
 /// # let policies = machine.policies().clone();
 /// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
-/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let ops = Arc::new(millstream_ops::standard());
+/// # let mut builder = InstructionsBuilder::new(&config, ops, catalog);
 /// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
 /// # let mut s = OfflineSubmitter {
 /// #     builder: &mut builder,
@@ -364,14 +368,15 @@ fn copy<S: Submitter>(
 /// ```
 /// # use std::sync::Arc;
 /// # use millstream_instructions::builder::OfflineSink;
-/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_instructions::{InstructionsBuilder, BuilderConfig};
 /// # use millstream_stream_policy::Catalog;
 /// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
 /// # use millstream_vm::{Machine, MachineConfig, lowering::*};
 /// # let machine = Machine::new(MachineConfig::default())?;
 /// # let policies = machine.policies().clone();
 /// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
-/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let ops = Arc::new(millstream_ops::standard());
+/// # let mut builder = InstructionsBuilder::new(&config, ops, catalog);
 /// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
 /// # let mut s = OfflineSubmitter {
 /// #     builder: &mut builder,
@@ -416,14 +421,15 @@ pub fn stage_read<S: Submitter>(
 /// ```
 /// # use std::sync::Arc;
 /// # use millstream_instructions::builder::OfflineSink;
-/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_instructions::{InstructionsBuilder, BuilderConfig};
 /// # use millstream_stream_policy::Catalog;
 /// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
 /// # use millstream_vm::{Machine, MachineConfig, lowering::*};
 /// # let machine = Machine::new(MachineConfig::default())?;
 /// # let policies = machine.policies().clone();
 /// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
-/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let ops = Arc::new(millstream_ops::standard());
+/// # let mut builder = InstructionsBuilder::new(&config, ops, catalog);
 /// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
 /// # let mut s = OfflineSubmitter {
 /// #     builder: &mut builder,
@@ -465,14 +471,15 @@ pub(crate) fn reads_host(stream: &StreamKey) -> bool {
 /// ```
 /// # use std::sync::Arc;
 /// # use millstream_instructions::builder::OfflineSink;
-/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_instructions::{InstructionsBuilder, BuilderConfig};
 /// # use millstream_stream_policy::Catalog;
 /// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
 /// # use millstream_vm::{Machine, MachineConfig, lowering::*};
 /// # let machine = Machine::new(MachineConfig::default())?;
 /// # let policies = machine.policies().clone();
 /// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
-/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let ops = Arc::new(millstream_ops::standard());
+/// # let mut builder = InstructionsBuilder::new(&config, ops, catalog);
 /// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
 /// # let mut s = OfflineSubmitter {
 /// #     builder: &mut builder,
@@ -503,14 +510,15 @@ pub fn runs_on_host(
 /// ```
 /// # use std::sync::Arc;
 /// # use millstream_instructions::builder::OfflineSink;
-/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_instructions::{InstructionsBuilder, BuilderConfig};
 /// # use millstream_stream_policy::Catalog;
 /// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
 /// # use millstream_vm::{Machine, MachineConfig, lowering::*};
 /// # let machine = Machine::new(MachineConfig::default())?;
 /// # let policies = machine.policies().clone();
 /// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
-/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let ops = Arc::new(millstream_ops::standard());
+/// # let mut builder = InstructionsBuilder::new(&config, ops, catalog);
 /// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
 /// # let mut s = OfflineSubmitter {
 /// #     builder: &mut builder,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use millstream_instructions::builder::{Output, SectionId};
-use millstream_instructions::{Builder, Call, Priority, Sink, TensorRef};
+use millstream_instructions::{Call, InstructionsBuilder, Priority, Sink, TensorRef};
 use millstream_stream_policy::PolicyTable;
 use millstream_types::{
     Attrs, DeviceId, Error, Origin, Result, StreamId, StreamKey, StreamMode, TensorId, TensorSpec,
@@ -17,14 +17,15 @@ use super::Submitter;
 /// ```
 /// # use std::sync::Arc;
 /// # use millstream_instructions::builder::OfflineSink;
-/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_instructions::{InstructionsBuilder, BuilderConfig};
 /// # use millstream_stream_policy::Catalog;
 /// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
 /// # use millstream_vm::{Machine, MachineConfig, lowering::*};
 /// # let machine = Machine::new(MachineConfig::default())?;
 /// # let policies = machine.policies().clone();
 /// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
-/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let ops = Arc::new(millstream_ops::standard());
+/// # let mut builder = InstructionsBuilder::new(&config, ops, catalog);
 /// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
 /// let spec = TensorSpec::contiguous(DType::F32, &[2])?;
 /// let stream = builder.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
@@ -50,14 +51,15 @@ impl OfflineTensors {
     /// ```
     /// # use std::sync::Arc;
     /// # use millstream_instructions::builder::OfflineSink;
-    /// # use millstream_instructions::{Builder, BuilderConfig};
+    /// # use millstream_instructions::{InstructionsBuilder, BuilderConfig};
     /// # use millstream_stream_policy::Catalog;
     /// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
     /// # use millstream_vm::{Machine, MachineConfig, lowering::*};
     /// # let machine = Machine::new(MachineConfig::default())?;
     /// # let policies = machine.policies().clone();
     /// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
-    /// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+    /// # let ops = Arc::new(millstream_ops::standard());
+    /// # let mut builder = InstructionsBuilder::new(&config, ops, catalog);
     /// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
     /// let spec = TensorSpec::contiguous(DType::F32, &[2])?;
     /// let stream = builder.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
@@ -79,19 +81,20 @@ impl OfflineTensors {
     }
 }
 
-/// Submits calls to a builder. Its needs are met at once ([`Builder::assume`]).
+/// Submits calls to a builder. Its needs are met at once ([`InstructionsBuilder::assume`]).
 ///
 /// ```
 /// # use std::sync::Arc;
 /// # use millstream_instructions::builder::OfflineSink;
-/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_instructions::{InstructionsBuilder, BuilderConfig};
 /// # use millstream_stream_policy::Catalog;
 /// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
 /// # use millstream_vm::{Machine, MachineConfig, lowering::*};
 /// # let machine = Machine::new(MachineConfig::default())?;
 /// # let policies = machine.policies().clone();
 /// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
-/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let ops = Arc::new(millstream_ops::standard());
+/// # let mut builder = InstructionsBuilder::new(&config, ops, catalog);
 /// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
 /// let mut s = OfflineSubmitter {
 ///     builder: &mut builder,
@@ -108,7 +111,7 @@ impl OfflineTensors {
 /// ```
 pub struct OfflineSubmitter<'a> {
     /// The builder.
-    pub builder: &'a mut Builder,
+    pub builder: &'a mut InstructionsBuilder,
     /// What takes the instructions.
     pub sink: &'a mut dyn Sink,
     /// The streams and devices of the builder.
@@ -127,14 +130,15 @@ impl OfflineSubmitter<'_> {
     /// ```
     /// # use std::sync::Arc;
     /// # use millstream_instructions::builder::OfflineSink;
-    /// # use millstream_instructions::{Builder, BuilderConfig};
+    /// # use millstream_instructions::{InstructionsBuilder, BuilderConfig};
     /// # use millstream_stream_policy::Catalog;
     /// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
     /// # use millstream_vm::{Machine, MachineConfig, lowering::*};
     /// # let machine = Machine::new(MachineConfig::default())?;
     /// # let policies = machine.policies().clone();
     /// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
-    /// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+    /// # let ops = Arc::new(millstream_ops::standard());
+    /// # let mut builder = InstructionsBuilder::new(&config, ops, catalog);
     /// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
     /// # let mut s = OfflineSubmitter {
     /// #     builder: &mut builder,
@@ -163,7 +167,7 @@ impl OfflineSubmitter<'_> {
     /// ```
     ///
     /// # Errors
-    /// As [`Builder::call_offline`].
+    /// As [`InstructionsBuilder::call_offline`].
     pub fn submit(&mut self, call: &Call<'_>) -> Result<Vec<Output>> {
         let outputs = self.builder.call_offline(self.sink, call)?;
         for output in &outputs {

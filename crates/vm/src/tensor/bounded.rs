@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use millstream_instructions::builder::Output;
 use millstream_instructions::{Call, Outcome};
 use millstream_ops::{CallSpec, OutputSpec};
-use millstream_runtime::emission::{Emission, MadeTensor};
+use millstream_runtime::engine::{Engine, MadeTensor};
 use millstream_runtime::scope::origin;
 use millstream_types::{Attrs, Error, OpId, Origin, Result, TensorSpec};
 
@@ -220,7 +220,7 @@ impl CallBuilder<'_> {
         };
         let made = machine.shared.emit(origin, |e| {
             e.open(stream.id)?;
-            let Emission { builder, router, .. } = &mut *e;
+            let Engine { builder, router, .. } = &mut *e;
             let outputs = match builder.call(router, &call)? {
                 Outcome::Done(outputs) => outputs,
                 Outcome::Need(need) => return Ok(Outcome::Need(need)),

@@ -315,10 +315,10 @@ impl Tensor {
         let known = || {
             reentrancy::check(shared.tables.machine, "showing a tensor")?;
             let tensor = self.resolved()?;
-            let emission = shared.lock()?;
-            let last = emission.builder.last_write(tensor)?;
-            let storage = emission.router.slot(tensor.id).map(|slot| slot.storage);
-            drop(emission);
+            let engine = shared.lock()?;
+            let last = engine.builder.last_write(tensor)?;
+            let storage = engine.router.slot(tensor.id).map(|slot| slot.storage);
+            drop(engine);
             Ok::<_, millstream_types::Error>((last, storage))
         };
         match known() {

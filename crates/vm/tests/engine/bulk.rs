@@ -7,7 +7,7 @@ use crate::{Log, threaded};
 #[test]
 fn a_scope_merges_pushes() {
     let machine = threaded();
-    let engine = machine.engine().unwrap();
+    let engine = machine.dependency_engine().unwrap();
     let (a, b, log) = (engine.var().unwrap(), engine.var().unwrap(), Log::new());
     let before = machine.stats().unwrap();
     {
@@ -32,7 +32,7 @@ fn a_scope_merges_pushes() {
 /// What a scope has not pushed is pushed at its end, and before a function with a priority.
 #[test]
 fn a_scope_keeps_the_order() {
-    let engine = threaded().engine().unwrap();
+    let engine = threaded().dependency_engine().unwrap();
     let (a, log) = (engine.var().unwrap(), Log::new());
     let mut bulk = engine.bulk(100);
     bulk.push(log.note(0)).writes(&[&a]).spawn().unwrap();
@@ -49,7 +49,7 @@ fn a_scope_keeps_the_order() {
 /// The first error ends the push, and poisons all that it writes.
 #[test]
 fn an_error_ends_the_merged_push() {
-    let engine = threaded().engine().unwrap();
+    let engine = threaded().dependency_engine().unwrap();
     let [a, b, c] = [(); 3].map(|()| engine.var().unwrap());
     let log = Log::new();
     let mut bulk = engine.bulk(3);

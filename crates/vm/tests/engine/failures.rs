@@ -13,7 +13,7 @@ fn message(error: &Error) -> String {
 #[test]
 fn an_error_poisons_what_the_function_writes() {
     for driver in [DriverKind::Threaded, DriverKind::Inline, DriverKind::Simulated] {
-        let engine = machine(driver).engine().unwrap();
+        let engine = machine(driver).dependency_engine().unwrap();
         let [a, b, c] = [(); 3].map(|()| engine.var().unwrap());
         let log = Log::new();
         engine.push(|| Err(anyhow!("no such file"))).writes(&[&a]).name("read").spawn().unwrap();
@@ -40,7 +40,7 @@ fn out_of_bounds() {
 
 #[test]
 fn a_panic_is_a_failure_of_the_push_alone() {
-    let engine = threaded().engine().unwrap();
+    let engine = threaded().dependency_engine().unwrap();
     let (a, log) = (engine.var().unwrap(), Log::new());
     engine.push(out_of_bounds).writes(&[&a]).spawn().unwrap();
     engine.push(log.note(())).spawn().unwrap();
@@ -58,7 +58,7 @@ fn a_panic_is_a_failure_of_the_push_alone() {
 #[test]
 fn wait_all_reports_to_each_waiter_once() {
     let machine = threaded();
-    let engine = machine.engine().unwrap();
+    let engine = machine.dependency_engine().unwrap();
     let other = engine.clone();
     engine.push(|| Err(anyhow!("first"))).spawn().unwrap();
     for waiter in [&engine, &other] {
@@ -66,7 +66,7 @@ fn wait_all_reports_to_each_waiter_once() {
         waiter.wait_all().unwrap();
     }
     // An engine that is made later does not report it.
-    let later = machine.engine().unwrap();
+    let later = machine.dependency_engine().unwrap();
     later.wait_all().unwrap();
     engine.push(|| Err(anyhow!("second"))).spawn().unwrap();
     for waiter in [&engine, &other, &later] {
@@ -84,7 +84,7 @@ fn wait_all_reports_to_each_waiter_once() {
 /// More failures than the machine keeps in full: the waiter still learns of later ones.
 #[test]
 fn wait_all_reports_failures_beyond_the_kept_ones() {
-    let engine = machine(DriverKind::Inline).engine().unwrap();
+    let engine = machine(DriverKind::Inline).dependency_engine().unwrap();
     for k in 0..100 {
         engine.push(move || Err(anyhow!("number {k}"))).spawn().unwrap();
         assert!(engine.wait_all().is_err(), "{k}");
@@ -94,7 +94,7 @@ fn wait_all_reports_failures_beyond_the_kept_ones() {
 
 #[test]
 fn functions_that_complete_later_may_fail() {
-    let engine = threaded().engine().unwrap();
+    let engine = threaded().dependency_engine().unwrap();
     let [a, b, c] = [(); 3].map(|()| engine.var().unwrap());
     engine.push_async(|done| done.fail(anyhow!("disk full"))).writes(&[&a]).spawn().unwrap();
     assert_eq!(message(&engine.wait_for(&a).unwrap_err()), "disk full");
@@ -114,7 +114,7 @@ fn functions_that_complete_later_may_fail() {
 
 #[test]
 fn the_name_is_part_of_the_failure() {
-    let engine = threaded().engine().unwrap();
+    let engine = threaded().dependency_engine().unwrap();
     let a = engine.var().unwrap();
     engine.push(|| Err(anyhow!("bad header"))).writes(&[&a]).name("decode").spawn().unwrap();
     let error = engine.wait_for(&a).unwrap_err();
@@ -124,7 +124,7 @@ fn the_name_is_part_of_the_failure() {
 
 #[test]
 fn cancelled_functions_are_dropped() {
-    let engine = machine(DriverKind::Threaded).engine().unwrap();
+    let engine = machine(DriverKind::Threaded).dependency_engine().unwrap();
     let (a, log) = (engine.var().unwrap(), Log::new());
     let cancellation = Cancellation::new();
     cancellation.cancel();

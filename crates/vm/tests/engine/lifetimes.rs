@@ -11,7 +11,7 @@ use crate::{Log, threaded};
 /// The function of `delete` comes after all earlier pushes that name the variable.
 #[test]
 fn a_variable_is_deleted_after_its_uses() {
-    let engine = threaded().engine().unwrap();
+    let engine = threaded().dependency_engine().unwrap();
     let (a, log) = (engine.var().unwrap(), Log::new());
     let (give, take) = mpsc::channel::<()>();
     let first = log.note("write");
@@ -35,7 +35,7 @@ fn a_variable_is_deleted_after_its_uses() {
 
 #[test]
 fn a_poisoned_variable_is_deleted() {
-    let engine = threaded().engine().unwrap();
+    let engine = threaded().dependency_engine().unwrap();
     let (a, log) = (engine.var().unwrap(), Log::new());
     engine.push(|| Err(anyhow!("bad"))).writes(&[&a]).spawn().unwrap();
     engine.delete(&a, log.note(())).unwrap();
@@ -48,7 +48,7 @@ fn a_poisoned_variable_is_deleted() {
 #[test]
 fn functions_are_dropped() {
     let machine = threaded();
-    let engine = machine.engine().unwrap();
+    let engine = machine.dependency_engine().unwrap();
     let a = engine.var().unwrap();
     let held = Arc::new(());
     let of = |held: &Arc<()>| {
@@ -60,7 +60,7 @@ fn functions_are_dropped() {
     engine.push(of(&held)).reads(&[&a]).spawn().unwrap();
     assert!(engine.wait_all().is_err());
     assert_eq!(Arc::strong_count(&held), 1);
-    let foreign = threaded().engine().unwrap().var().unwrap();
+    let foreign = threaded().dependency_engine().unwrap().var().unwrap();
     let error = engine.push(of(&held)).reads(&[&foreign]).spawn().unwrap_err();
     assert!(matches!(error.without_place(), Error::Foreign { .. }), "{error}");
     engine.delete(&a, || ()).unwrap();
@@ -84,7 +84,7 @@ fn functions_are_dropped() {
 /// Places of functions are used again while some functions stay long.
 #[test]
 fn functions_that_stay_long_do_not_block_others() {
-    let engine = threaded().engine().unwrap();
+    let engine = threaded().dependency_engine().unwrap();
     let a = engine.var().unwrap();
     let (give, take) = mpsc::channel();
     for _ in 0..10 {

@@ -11,7 +11,7 @@ use crate::{Log, machine};
 fn a_variable_may_stand_for_a_tensor() {
     for driver in [DriverKind::Threaded, DriverKind::Inline, DriverKind::Simulated] {
         let machine = machine(driver);
-        let engine = machine.engine().unwrap();
+        let engine = machine.dependency_engine().unwrap();
         let stream = machine.compute(&DeviceId::cpu(0), 0).unwrap();
         let spec = TensorSpec::contiguous(DType::F32, &[1]).unwrap();
         let x = machine.upload(&stream, spec, 1f32.to_ne_bytes().into()).unwrap();
@@ -35,7 +35,7 @@ fn lists_hold_functions() {
     let record = |driver| {
         let machine = machine(driver);
         machine.start_recording(&[]).unwrap();
-        let engine = machine.engine().unwrap();
+        let engine = machine.dependency_engine().unwrap();
         let (a, b) = (engine.var().unwrap(), engine.var().unwrap());
         engine.push(|| ()).writes(&[&a]).name("read").spawn().unwrap();
         engine
@@ -73,7 +73,7 @@ fn lists_hold_functions() {
 #[test]
 fn what_was_made_before_the_recording_is_declared() {
     let machine = machine(DriverKind::Inline);
-    let engine = machine.engine().unwrap();
+    let engine = machine.dependency_engine().unwrap();
     let (a, b) = (engine.var().unwrap(), engine.var().unwrap());
     let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine).unwrap();
     let part = x.narrow(0, 0, 1).unwrap();

@@ -9,18 +9,18 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use millstream_types::DeviceId;
-use millstream_vm::{DriverKind, Engine, Prop, Tensor, Var};
+use millstream_vm::{DependencyEngine, DriverKind, Prop, Tensor, Var};
 
 use crate::{Log, machine};
 
 /// The naive engine, that of any order, and that of one stream.
-fn engines() -> [Engine; 3] {
+fn engines() -> [DependencyEngine; 3] {
     let per_stream = machine(DriverKind::Threaded);
     let stream = per_stream.compute(&DeviceId::cpu(0), 0).unwrap();
     [
-        machine(DriverKind::Inline).engine().unwrap(),
-        machine(DriverKind::Threaded).engine().unwrap(),
-        per_stream.engine_on(&stream).unwrap(),
+        machine(DriverKind::Inline).dependency_engine().unwrap(),
+        machine(DriverKind::Threaded).dependency_engine().unwrap(),
+        per_stream.dependency_engine_on(&stream).unwrap(),
     ]
 }
 
@@ -228,7 +228,7 @@ fn writes_of_a_variable() {
 /// `thread_local_test.cc`: the scratch memory of a worker belongs to one function at a time.
 #[test]
 fn scratch_memory_belongs_to_its_thread() {
-    let engine = machine(DriverKind::Threaded).engine().unwrap();
+    let engine = machine(DriverKind::Threaded).dependency_engine().unwrap();
     let step = engine.operator_with(|context| {
         let scratch = context.scratch(1000)?;
         scratch.fill(0);

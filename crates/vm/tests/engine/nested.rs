@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use millstream_types::{DeviceId, Error};
 use millstream_vm::{
-    Cancellation, DriverKind, Engine, Machine, MachineConfig, Prop, Simulation, Var,
+    Cancellation, DependencyEngine, DriverKind, Machine, MachineConfig, Prop, Simulation, Var,
 };
 
 use crate::{Log, machine};
@@ -17,7 +17,7 @@ const DRIVERS: [DriverKind; 3] = [DriverKind::Threaded, DriverKind::Inline, Driv
 #[test]
 fn a_function_may_push() {
     for driver in DRIVERS {
-        let engine = machine(driver).engine().unwrap();
+        let engine = machine(driver).dependency_engine().unwrap();
         let (a, b, log) = (engine.var().unwrap(), engine.var().unwrap(), Log::new());
         let (inner, var, of) = (engine.clone(), a.clone(), log.clone());
         let outer = move || {
@@ -40,7 +40,7 @@ fn a_function_may_push() {
 }
 
 /// Pushes itself until `left` is 0.
-fn count_down(engine: &Engine, var: &Var, left: u32, runs: &Arc<AtomicU32>) {
+fn count_down(engine: &DependencyEngine, var: &Var, left: u32, runs: &Arc<AtomicU32>) {
     let (inner, again, runs) = (engine.clone(), var.clone(), runs.clone());
     let step = move || {
         runs.fetch_add(1, Ordering::Relaxed);
@@ -56,7 +56,7 @@ fn count_down(engine: &Engine, var: &Var, left: u32, runs: &Arc<AtomicU32>) {
 fn a_wait_for_everything_includes_pushes_of_functions() {
     for driver in DRIVERS {
         let machine = machine(driver);
-        let engine = machine.engine().unwrap();
+        let engine = machine.dependency_engine().unwrap();
         let (a, runs) = (engine.var().unwrap(), Arc::default());
         count_down(&engine, &a, 20_000, &runs);
         engine.wait_all().unwrap();
@@ -72,7 +72,7 @@ fn a_wait_for_everything_includes_pushes_of_functions() {
 fn pushes_of_functions_do_not_wait_for_room() {
     for driver in DRIVERS {
         let config = MachineConfig::default().driver(driver).host_workers(1).watermark(4);
-        let engine = Machine::new(config).unwrap().engine().unwrap();
+        let engine = Machine::new(config).unwrap().dependency_engine().unwrap();
         let (a, runs) = (engine.var().unwrap(), Arc::new(AtomicU32::new(0)));
         let (inner, var, count) = (engine.clone(), a.clone(), runs.clone());
         let outer = move || {
@@ -95,7 +95,7 @@ fn pushes_of_functions_do_not_wait_for_room() {
 #[test]
 fn a_completion_may_depend_on_a_push_from_within() {
     for driver in [DriverKind::Threaded, DriverKind::Simulated] {
-        let engine = machine(driver).engine().unwrap();
+        let engine = machine(driver).dependency_engine().unwrap();
         let (a, b) = (engine.var().unwrap(), engine.var().unwrap());
         let (inner, other) = (engine.clone(), b.clone());
         let outer = move |done: millstream_vm::OnComplete| {
@@ -110,7 +110,7 @@ fn a_completion_may_depend_on_a_push_from_within() {
 #[test]
 fn functions_may_delete_variables() {
     for driver in DRIVERS {
-        let engine = machine(driver).engine().unwrap();
+        let engine = machine(driver).dependency_engine().unwrap();
         let (a, b, log) = (engine.var().unwrap(), engine.var().unwrap(), Log::new());
         let (inner, var, of) = (engine.clone(), a.clone(), log.clone());
         let outer = move || {
@@ -131,7 +131,7 @@ fn functions_may_delete_variables() {
 #[test]
 fn functions_may_push_copies() {
     for driver in DRIVERS {
-        let engine = machine(driver).engine().unwrap();
+        let engine = machine(driver).dependency_engine().unwrap();
         let (a, log) = (engine.var().unwrap(), Log::new());
         let (inner, var, of) = (engine.clone(), a.clone(), log.clone());
         let outer = move || {
@@ -148,7 +148,7 @@ fn functions_may_push_copies() {
 #[test]
 fn scopes_are_those_of_the_function() {
     for driver in DRIVERS {
-        let engine = machine(driver).engine().unwrap();
+        let engine = machine(driver).dependency_engine().unwrap();
         let (a, log) = (engine.var().unwrap(), Log::new());
         let (outer, own) = (Cancellation::new(), Cancellation::new());
         let (inner, var, of, late) = (engine.clone(), a.clone(), log.clone(), outer.clone());
@@ -170,7 +170,7 @@ fn schedules_include_pushes_of_functions() {
     let run = |seed| {
         let simulation = Simulation { seed, ..Simulation::default() };
         let config = MachineConfig::default().driver(DriverKind::Simulated).simulation(simulation);
-        let engine = Machine::new(config).unwrap().engine().unwrap();
+        let engine = Machine::new(config).unwrap().dependency_engine().unwrap();
         let (a, b, log) = (engine.var().unwrap(), engine.var().unwrap(), Log::new());
         for (var, names) in [(&a, ["a1", "a2"]), (&b, ["b1", "b2"])] {
             let (inner, own, of) = (engine.clone(), var.clone(), log.clone());

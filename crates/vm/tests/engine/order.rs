@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use millstream_vm::{DriverKind, Engine, Machine, MachineConfig, Simulation, Var};
+use millstream_vm::{DependencyEngine, DriverKind, Machine, MachineConfig, Simulation, Var};
 
 use crate::{Log, threaded};
 
@@ -23,7 +23,7 @@ fn pick(rng: &mut ChaCha8Rng, most: usize) -> Vec<usize> {
 /// Pushes random functions, each of which mixes what it reads into what it writes, and returns the
 /// values at the end.
 fn random_program(machine: &Machine, seed: u64, pushes: u64) -> Vec<u64> {
-    let engine = machine.engine().unwrap();
+    let engine = machine.dependency_engine().unwrap();
     let cells: Cells = (0..CELLS as u64).map(AtomicU64::new).collect();
     let vars: Vec<Var> = (0..CELLS).map(|_| engine.var().unwrap()).collect();
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -70,7 +70,7 @@ fn random_pushes_equal_those_of_the_naive_engine() {
 #[test]
 fn a_variable_may_be_named_several_times() {
     for driver in [DriverKind::Threaded, DriverKind::Inline, DriverKind::Simulated] {
-        let engine = crate::machine(driver).engine().unwrap();
+        let engine = crate::machine(driver).dependency_engine().unwrap();
         let (a, log) = (engine.var().unwrap(), Log::new());
         for k in 0..20 {
             let push = engine.push(log.note(k)).reads(&[&a, &a]);
@@ -86,7 +86,7 @@ fn a_variable_may_be_named_several_times() {
 /// More variables than a stored call has.
 #[test]
 fn functions_may_use_many_variables() {
-    let engine = threaded().engine().unwrap();
+    let engine = threaded().dependency_engine().unwrap();
     let (vars, log): (Vec<Var>, _) = ((0..9).map(|_| engine.var().unwrap()).collect(), Log::new());
     let all: Vec<&Var> = vars.iter().collect();
     for k in 0..50 {
@@ -101,7 +101,7 @@ fn functions_may_use_many_variables() {
 /// Readers of one variable run side by side: each waits for the other.
 #[test]
 fn readers_do_not_wait_for_one_another() {
-    let engine = threaded().engine().unwrap();
+    let engine = threaded().dependency_engine().unwrap();
     let a = engine.var().unwrap();
     let (to_b, from_a) = mpsc::channel();
     let (to_a, from_b) = mpsc::channel();
@@ -128,14 +128,14 @@ fn readers_do_not_wait_for_one_another() {
 #[test]
 fn threads_push_at_the_same_time() {
     const PUSHES: u64 = if cfg!(debug_assertions) { 5_000 } else { 250_000 };
-    let engine = threaded().engine().unwrap();
+    let engine = threaded().dependency_engine().unwrap();
     let common = engine.var().unwrap();
     // Only the order of writes of the common variable makes this sum exact.
     let sum = Arc::new(AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let engine: Engine = engine.clone();
+                let engine: DependencyEngine = engine.clone();
                 let own = engine.var().unwrap();
                 for k in 0..PUSHES {
                     let sum = sum.clone();
@@ -157,7 +157,7 @@ fn threads_push_at_the_same_time() {
 /// An operator is pushed many times, on the variables that it was made with.
 #[test]
 fn operators_are_pushed_often() {
-    let engine = threaded().engine().unwrap();
+    let engine = threaded().dependency_engine().unwrap();
     let (a, b) = (engine.var().unwrap(), engine.var().unwrap());
     let cells: Arc<[AtomicU64]> = [0, 1].map(AtomicU64::new).into();
     let step = |from: usize, to: usize| {
@@ -183,7 +183,7 @@ fn operators_are_pushed_often() {
 #[test]
 fn blocked_functions_do_not_hold_up_independent_ones() {
     for waits_on_worker in [false, true] {
-        let engine = threaded().engine().unwrap();
+        let engine = threaded().dependency_engine().unwrap();
         let (a, b) = (engine.var().unwrap(), engine.var().unwrap());
         let (give, take) = mpsc::channel();
         let (complete, completed) = mpsc::channel::<()>();

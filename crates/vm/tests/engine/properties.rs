@@ -11,7 +11,7 @@ use crate::{Log, threaded};
 /// Urgent functions run while normal ones occupy all workers of the engine.
 #[test]
 fn prioritised_functions_have_a_worker_of_their_own() {
-    let engine = threaded().engine().unwrap();
+    let engine = threaded().dependency_engine().unwrap();
     let (release, both) = (Arc::new(Barrier::new(3)), Arc::new(Barrier::new(3)));
     for _ in 0..2 {
         let (release, both) = (release.clone(), both.clone());
@@ -35,7 +35,7 @@ fn prioritised_functions_have_a_worker_of_their_own() {
 /// Order is kept between the workers of different properties.
 #[test]
 fn properties_keep_the_order_of_variables() {
-    let engine = threaded().engine().unwrap();
+    let engine = threaded().dependency_engine().unwrap();
     let (a, log) = (engine.var().unwrap(), Log::new());
     let host = DeviceId::cpu(0);
     let props = [
@@ -56,7 +56,7 @@ fn properties_keep_the_order_of_variables() {
 /// A function that can run at once runs on the pushing thread; another one does not.
 #[test]
 fn async_functions_run_on_the_pushing_thread() {
-    let engine = threaded().engine().unwrap();
+    let engine = threaded().dependency_engine().unwrap();
     let (a, b, log) = (engine.var().unwrap(), engine.var().unwrap(), Log::new());
     let note = |log: &Log<_>| {
         let log = log.clone();
@@ -86,7 +86,7 @@ fn async_functions_run_on_the_pushing_thread() {
 #[test]
 fn the_highest_priority_runs_first() {
     let machine = Machine::new(MachineConfig::default().host_workers(1)).unwrap();
-    let engine = machine.engine().unwrap();
+    let engine = machine.dependency_engine().unwrap();
     let (first, log) = (engine.var().unwrap(), Log::new());
     let (give, take) = mpsc::channel::<()>();
     engine
@@ -109,7 +109,8 @@ fn the_highest_priority_runs_first() {
 #[test]
 fn an_engine_may_belong_to_a_stream() {
     let machine = threaded();
-    let engine = machine.engine_on(&machine.compute(&DeviceId::cpu(0), 0).unwrap()).unwrap();
+    let engine =
+        machine.dependency_engine_on(&machine.compute(&DeviceId::cpu(0), 0).unwrap()).unwrap();
     let log = Log::new();
     for k in 0..100 {
         engine.push(log.note(k)).spawn().unwrap();

@@ -14,7 +14,7 @@ const DRIVERS: [DriverKind; 3] = [DriverKind::Threaded, DriverKind::Inline, Driv
 #[test]
 fn a_push_comes_after_a_pending_scope() {
     for driver in DRIVERS {
-        let engine = machine(driver).engine().unwrap();
+        let engine = machine(driver).dependency_engine().unwrap();
         let (a, log) = (engine.var().unwrap(), Log::new());
         let mut bulk = engine.bulk(100);
         bulk.push(log.note("bulked")).writes(&[&a]).spawn().unwrap();
@@ -32,7 +32,7 @@ fn a_push_comes_after_a_pending_scope() {
 fn waits_push_pending_scopes() {
     for driver in DRIVERS {
         let machine = machine(driver);
-        let engine = machine.engine().unwrap();
+        let engine = machine.dependency_engine().unwrap();
         let (a, log) = (engine.var().unwrap(), Log::new());
         let mut bulk = engine.bulk(100);
         let waits: [&dyn Fn(); 5] = [
@@ -54,7 +54,7 @@ fn waits_push_pending_scopes() {
 #[test]
 fn a_scope_completes_what_is_waited_for() {
     let machine = threaded();
-    let engine = machine.engine().unwrap();
+    let engine = machine.dependency_engine().unwrap();
     let (a, b) = (engine.var().unwrap(), engine.var().unwrap());
     let (give, take) = mpsc::channel::<millstream_vm::OnComplete>();
     engine.push_async(move |done| give.send(done).unwrap()).writes(&[&a]).spawn().unwrap();
@@ -70,7 +70,7 @@ fn a_scope_completes_what_is_waited_for() {
 fn ops_and_reads_come_after_a_pending_scope() {
     for driver in DRIVERS {
         let machine = machine(driver);
-        let engine = machine.engine().unwrap();
+        let engine = machine.dependency_engine().unwrap();
         let x = Tensor::from_slice(&[1.0f32], 1, &machine).unwrap();
         let var = engine.var_of(&x).unwrap();
         let mut bulk = engine.bulk(100);
@@ -88,7 +88,7 @@ fn ops_and_reads_come_after_a_pending_scope() {
 #[test]
 fn scopes_of_other_threads_are_pushed() {
     for driver in DRIVERS {
-        let engine = machine(driver).engine().unwrap();
+        let engine = machine(driver).dependency_engine().unwrap();
         let (a, log) = (engine.var().unwrap(), Log::new());
         let (joined, on_join) = mpsc::channel();
         let (end, on_end) = mpsc::channel::<()>();
@@ -116,7 +116,7 @@ fn scopes_of_other_threads_are_pushed() {
 #[test]
 fn scopes_without_conflict_do_not_disturb_each_other() {
     let machine = threaded();
-    let engine = machine.engine().unwrap();
+    let engine = machine.dependency_engine().unwrap();
     let [a, b, c] = [(); 3].map(|()| engine.var().unwrap());
     let entries = || machine.stats().unwrap().of(millstream_instructions::Kind::OpCall);
     let before = entries();
@@ -142,7 +142,7 @@ fn scopes_without_conflict_do_not_disturb_each_other() {
 #[test]
 fn a_variable_outlives_the_functions_of_a_scope() {
     for driver in DRIVERS {
-        let engine = machine(driver).engine().unwrap();
+        let engine = machine(driver).dependency_engine().unwrap();
         let log = Log::new();
         let mut bulk = engine.bulk(100);
         for k in 0..3 {
@@ -162,7 +162,7 @@ fn a_variable_outlives_the_functions_of_a_scope() {
 #[test]
 fn refusals_of_scopes_are_reported() {
     for driver in DRIVERS {
-        let engine = machine(driver).engine().unwrap();
+        let engine = machine(driver).dependency_engine().unwrap();
         let (a, b) = (engine.var().unwrap(), engine.var().unwrap());
         engine.delete(&a, || ()).unwrap();
         let mut bulk = engine.bulk(100);
@@ -184,7 +184,7 @@ fn refusals_of_scopes_are_reported() {
 #[test]
 fn a_scope_of_a_closed_machine_drops_its_functions() {
     let machine = threaded();
-    let engine = machine.engine().unwrap();
+    let engine = machine.dependency_engine().unwrap();
     let (log, held) = (Log::new(), std::sync::Arc::new(()));
     let mut bulk = engine.bulk(100);
     bulk.push(log.note("before")).spawn().unwrap();
@@ -201,7 +201,7 @@ fn a_scope_of_a_closed_machine_drops_its_functions() {
 #[test]
 fn a_scope_waits_for_room() {
     let config = MachineConfig::default().host_workers(1).watermark(2);
-    let engine = millstream_vm::Machine::new(config).unwrap().engine().unwrap();
+    let engine = millstream_vm::Machine::new(config).unwrap().dependency_engine().unwrap();
     let (a, log) = (engine.var().unwrap(), Log::new());
     let mut bulk = engine.bulk(2);
     for k in 0..100 {

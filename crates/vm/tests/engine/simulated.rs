@@ -11,7 +11,7 @@ fn run(seed: u64) -> (Vec<&'static str>, u64) {
     let simulation = Simulation { seed, keep_log: true, ..Simulation::default() };
     let config = MachineConfig::default().driver(DriverKind::Simulated).simulation(simulation);
     let machine = Machine::new(config).unwrap();
-    let engine = machine.engine().unwrap();
+    let engine = machine.dependency_engine().unwrap();
     let (a, b, log) = (engine.var().unwrap(), engine.var().unwrap(), Log::new());
     engine.push(log.note("a1")).writes(&[&a]).spawn().unwrap();
     engine.push(log.note("b1")).writes(&[&b]).spawn().unwrap();

@@ -11,7 +11,7 @@ use crate::{Log, machine, threaded};
 #[test]
 fn functions_may_not_wait() {
     for driver in [DriverKind::Threaded, DriverKind::Inline, DriverKind::Simulated] {
-        let engine = machine(driver).engine().unwrap();
+        let engine = machine(driver).dependency_engine().unwrap();
         let (a, log) = (engine.var().unwrap(), Log::new());
         let (inner, var, of) = (engine.clone(), a.clone(), log.clone());
         engine
@@ -38,7 +38,7 @@ fn functions_may_not_wait() {
 /// The wait for one variable does not wait for functions that do not write it.
 #[test]
 fn a_wait_is_for_one_variable() {
-    let engine = threaded().engine().unwrap();
+    let engine = threaded().dependency_engine().unwrap();
     let (a, b) = (engine.var().unwrap(), engine.var().unwrap());
     let (give, take) = mpsc::channel();
     engine.push_async(move |done| give.send(done).unwrap()).writes(&[&a]).spawn().unwrap();
@@ -56,7 +56,7 @@ fn a_wait_is_for_one_variable() {
 /// Several threads wait for one variable.
 #[test]
 fn any_thread_may_wait() {
-    let engine = threaded().engine().unwrap();
+    let engine = threaded().dependency_engine().unwrap();
     let a = engine.var().unwrap();
     let (give, take) = mpsc::channel();
     engine.push_async(move |done| give.send(done).unwrap()).writes(&[&a]).spawn().unwrap();
@@ -71,7 +71,7 @@ fn any_thread_may_wait() {
 /// The naive engine runs a function before its push returns.
 #[test]
 fn the_naive_engine_runs_at_once() {
-    let engine = machine(DriverKind::Inline).engine().unwrap();
+    let engine = machine(DriverKind::Inline).dependency_engine().unwrap();
     let log = Log::new();
     engine.push(log.note(std::thread::current().id())).spawn().unwrap();
     assert_eq!(log.take(), [std::thread::current().id()]);

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use shuttle::thread;
 
-use crate::engine::Prop;
+use crate::dependency_engine::Prop;
 use crate::rig::{explore, machine};
 
 /// Two threads push to common variables, one of them to another worker, and wait for them.
 #[test]
 fn two_threads_push_and_wait() {
     explore(|| {
-        let engine = machine().engine().unwrap();
+        let engine = machine().dependency_engine().unwrap();
         let (a, b) = (engine.var().unwrap(), engine.var().unwrap());
         let sum = Arc::new(AtomicU64::new(0));
         let add = |sum: &Arc<AtomicU64>, of: u64| {
@@ -40,7 +40,7 @@ fn two_threads_push_and_wait() {
 #[test]
 fn a_completion_from_another_thread() {
     explore(|| {
-        let engine = machine().engine().unwrap();
+        let engine = machine().dependency_engine().unwrap();
         let a = engine.var().unwrap();
         let (give, take) = shuttle::sync::mpsc::channel();
         engine.push_async(move |done| give.send(done).unwrap()).writes(&[&a]).spawn().unwrap();
@@ -58,7 +58,7 @@ fn a_completion_from_another_thread() {
 #[test]
 fn a_scope_beside_another_thread() {
     explore(|| {
-        let engine = machine().engine().unwrap();
+        let engine = machine().dependency_engine().unwrap();
         let (a, b) = (engine.var().unwrap(), engine.var().unwrap());
         let value = Arc::new(AtomicU64::new(1));
         let change = |by: fn(u64) -> u64| {
@@ -92,7 +92,7 @@ fn a_scope_beside_another_thread() {
 #[test]
 fn a_function_of_a_stream_runs_apart() {
     explore(|| {
-        let engine = machine().engine().unwrap();
+        let engine = machine().dependency_engine().unwrap();
         let a = engine.var().unwrap();
         let sum = Arc::new(AtomicU64::new(0));
         for k in 1..3 {

@@ -26,11 +26,11 @@ extern crate self as millstream_runtime;
 
 #[path = "../../src/capture/mod.rs"]
 mod capture;
+#[path = "../../src/dependency_engine/mod.rs"]
+mod dependency_engine;
 #[path = "../../../runtime/src/driver/mod.rs"]
 mod driver;
-#[path = "../../../runtime/src/emission/mod.rs"]
-mod emission;
-#[path = "../../src/engine/mod.rs"]
+#[path = "../../../runtime/src/engine/mod.rs"]
 mod engine;
 #[path = "../../src/executable/mod.rs"]
 mod executable;
@@ -56,8 +56,8 @@ mod tables;
 mod tapes;
 #[path = "../../src/tensor/mod.rs"]
 mod tensor;
-#[path = "../../../runtime/src/worker/mod.rs"]
-mod worker;
+#[path = "../../../runtime/src/thread_ctx/mod.rs"]
+mod thread_ctx;
 
 mod device;
 mod engine_programs;
@@ -69,7 +69,7 @@ mod sync;
 
 // The crate's root, as its modules know it.
 use driver::{DriverKind, Schedule, Simulation};
-use emission::{ShutdownReport, StreamOptions};
+use engine::{ShutdownReport, StreamOptions};
 use executable::{
     Executable, LaunchBuilder, Launched, Recorded, RecordedCall, RecordedTensor, Recorder,
     USUAL_PASSES, accepts,

@@ -10,7 +10,7 @@ use millstream_instructions::builder::Call;
 use millstream_types::{Attrs, Error, Origin, StreamKey};
 use shuttle::thread::{self, Thread};
 
-use crate::emission::Emission;
+use crate::engine::Engine;
 use crate::rig::*;
 use crate::{Completion, Machine, MachineConfig, Tensor};
 
@@ -86,8 +86,8 @@ fn work_for_a_stream_that_was_never_opened() {
     explore(|| {
         let m = machine();
         let [x, y] = [1, 2].map(|value| upload(&m, &cpu(&m, 0), value));
-        let mut emission = m.shared.lock().unwrap();
-        let Emission { builder, router, .. } = &mut *emission;
+        let mut engine = m.shared.lock().unwrap();
+        let Engine { builder, router, .. } = &mut *engine;
         let stray = Call {
             op: builder.ops().id("add_").unwrap(),
             inputs: &[x.tensor_ref(); 2],
@@ -99,7 +99,7 @@ fn work_for_a_stream_that_was_never_opened() {
             origin: &Origin::Unknown,
         };
         builder.call(router, &stray).unwrap();
-        drop(emission);
+        drop(engine);
         let error = x.read().unwrap_err().to_string();
         assert!(error.contains("s1 got work before a worker had opened it"), "{error}");
         assert_eq!(read(&call(&m, "add", &[&y, &y], &cpu(&m, 0))), 4);

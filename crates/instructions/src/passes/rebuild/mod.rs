@@ -1,5 +1,5 @@
 //! The one way in which passes change streams, waits, events and memory: the instructions of a list
-//! are emitted again through a fresh [`Builder`], which finds the waits anew.
+//! are emitted again through a fresh [`InstructionsBuilder`], which finds the waits anew.
 //!
 //! A pass decides; its [`Plan`] says which instructions are emitted, in which order, on which
 //! stream, and what they are replaced by. Accesses are those that the instructions state. A tensor
@@ -46,7 +46,7 @@ use smallvec::SmallVec;
 use millstream_ops::OpRegistry;
 use millstream_types::{DeviceId, Error, Point, Result, StreamId, TensorId};
 
-use crate::builder::{Builder, BuilderConfig, SectionId, SyncPolicy, TensorRef};
+use crate::builder::{BuilderConfig, InstructionsBuilder, SectionId, SyncPolicy, TensorRef};
 use crate::frontier::Frontier;
 use crate::instruction::{Class, Placement, Via};
 use crate::list::InstructionList;
@@ -134,7 +134,7 @@ struct Emitter<'a> {
     facts: &'a Facts<'a>,
     plan: &'a Plan<'a>,
     waits: Waits,
-    builder: Builder,
+    builder: InstructionsBuilder,
     sink: ListSink,
     refs: FxHashMap<TensorId, TensorRef>,
     /// For each old stream, the old sequence numbers so far, each with the new tail behind it.
@@ -166,7 +166,7 @@ impl<'a> Emitter<'a> {
         let list = facts.list;
         let config = BuilderConfig { sync: SyncPolicy::Frontier, whole_history: true };
         let catalog = Box::new(ListCatalog::of(list, plan));
-        let mut builder = Builder::new(&config, Arc::new(OpRegistry::new()), catalog);
+        let mut builder = InstructionsBuilder::new(&config, Arc::new(OpRegistry::new()), catalog);
         for (number, decl) in plan.streams.iter().enumerate() {
             if builder.stream_with_mode(&decl.key, decl.mode)?.index() != number {
                 let message = format!("stream {} is declared twice", decl.key);

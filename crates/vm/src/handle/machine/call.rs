@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use millstream_instructions::{Outcome, Priority};
-use millstream_runtime::emission::Emission;
+use millstream_runtime::engine::Engine;
 use millstream_runtime::scope::origin;
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result};
 
@@ -310,7 +310,7 @@ impl Machine {
             .map(i64::from_ne_bytes)
             .map_err(|_| Error::Internal { message: "a count is not one number".to_owned() })?;
         let view = self.shared.emit(origin, |e| {
-            let Emission { builder, router, .. } = e;
+            let Engine { builder, router, .. } = e;
             let view = builder.fix_bound(router, data.tensor_ref(), rows, origin)?;
             e.made(view).map(Outcome::Done)
         })?;

@@ -1,8 +1,8 @@
 //! The current stream, and new streams.
 
-use millstream_runtime::emission::Emission;
-use millstream_runtime::emission::StreamOptions;
-use millstream_runtime::emission::leases::Kind;
+use millstream_runtime::engine::Engine;
+use millstream_runtime::engine::StreamOptions;
+use millstream_runtime::engine::leases::Kind;
 use millstream_runtime::sync::OnceLock;
 use millstream_types::{DeviceId, Error, Result, StreamId, StreamKey, StreamType};
 
@@ -97,7 +97,7 @@ impl Machine {
         let mut guard = self.shared.lock()?;
         // Streams that were dropped before are free.
         self.shared.drain(&mut guard);
-        let Emission { builder, router, leases, .. } = &mut *guard;
+        let Engine { builder, router, leases, .. } = &mut *guard;
         let kind = Kind::Created(device.clone(), options);
         let id = match leases.reuse(&kind, builder) {
             Some(id) => {
@@ -120,9 +120,9 @@ impl Machine {
     }
 
     /// Returns a handle of a known stream.
-    pub(crate) fn handle(&self, emission: &mut Emission, id: StreamId) -> Option<Stream> {
-        let key = emission.builder.streams().nth(id.index())?.key.clone();
-        let lease = emission.leases.of(&self.shared, id);
+    pub(crate) fn handle(&self, engine: &mut Engine, id: StreamId) -> Option<Stream> {
+        let key = engine.builder.streams().nth(id.index())?.key.clone();
+        let lease = engine.leases.of(&self.shared, id);
         Some(Stream { machine: self.clone(), id, key, lease })
     }
 

@@ -4,8 +4,8 @@ use smallvec::{SmallVec, smallvec};
 
 use millstream_instructions::builder::{Known, Output, Outputs};
 use millstream_instructions::{Call, Outcome, TensorRef};
-use millstream_runtime::emission::guard::EmissionGuard;
-use millstream_runtime::emission::{Emission, MadeTensor};
+use millstream_runtime::engine::guard::EngineGuard;
+use millstream_runtime::engine::{Engine, MadeTensor};
 use millstream_types::{Error, OpId, Origin, Result};
 
 use crate::handle::global;
@@ -98,26 +98,26 @@ impl OpCall<'_> {
         let section = machine.own_section(section).map_err(at)?;
         let (inputs, into, stream) = (&given[..], targets.as_deref(), stream.id);
         let call = Call { op, inputs, into, attrs, stream, priority, section, origin };
-        let mut emission = machine.shared.enter().map_err(at)?;
-        let known = emission.open(stream).and_then(|()| {
-            let Emission { builder, router, .. } = &mut *emission;
+        let mut engine = machine.shared.enter().map_err(at)?;
+        let known = engine.open(stream).and_then(|()| {
+            let Engine { builder, router, .. } = &mut *engine;
             builder.call_known(router, &call)
         });
         // Most calls end here: nothing but their result is moved.
         let found = match known {
             Ok(Known::Called(Output::Same(input))) => {
-                machine.shared.leave(emission);
+                machine.shared.leave(engine);
                 return Ok(Emitted::One(self.inputs[input].clone()));
             }
             Ok(Known::Called(Output::Tensor(tensor))) => {
-                let made = emission.made(tensor);
-                machine.shared.leave(emission);
+                let made = engine.made(tensor);
+                machine.shared.leave(engine);
                 let made = made.map_err(at)?;
                 return Ok(Emitted::One(machine.tensor(made, self.stream, origin)));
             }
             found => found,
         };
-        self.emit_rest(emission, &call, found).map(Emitted::Other)
+        self.emit_rest(engine, &call, found).map(Emitted::Other)
     }
 
     /// Makes a call of which a tensor has no slot of this machine. Most have, so a call asks only
@@ -137,7 +137,7 @@ impl OpCall<'_> {
     #[inline(never)]
     fn emit_rest(
         &self,
-        emission: EmissionGuard<'_>,
+        engine: EngineGuard<'_>,
         call: &Call<'_>,
         found: Result<Known>,
     ) -> Result<Results> {
@@ -146,10 +146,10 @@ impl OpCall<'_> {
         let mut found = Some(found);
         // Set in place, as results of a call are large to move.
         let mut outputs: SmallVec<[CallResult; 1]> = SmallVec::new();
-        machine.shared.emit_in(emission, origin, |e| {
+        machine.shared.emit_in(engine, origin, |e| {
             let made = match found.take() {
                 Some(known) => {
-                    let Emission { builder, router, .. } = &mut *e;
+                    let Engine { builder, router, .. } = &mut *e;
                     match known? {
                         Known::Called(output) => Outcome::Done(smallvec![output]),
                         Known::Need(need) => Outcome::Need(need),
@@ -158,7 +158,7 @@ impl OpCall<'_> {
                 }
                 None => {
                     e.open(call.stream)?;
-                    let Emission { builder, router, .. } = &mut *e;
+                    let Engine { builder, router, .. } = &mut *e;
                     builder.call(router, call)?
                 }
             };
@@ -202,7 +202,7 @@ enum CallResult {
 /// Describes the outputs of a call. `new` says whether the caller gave no tensors for them.
 #[inline]
 fn results(
-    emission: &Emission,
+    engine: &Engine,
     outputs: Outputs,
     new: bool,
     described: &mut SmallVec<[CallResult; 1]>,
@@ -211,9 +211,9 @@ fn results(
         described.push(match output {
             Output::Same(input) => CallResult::Input(input),
             Output::Tensor(_) if !new => CallResult::Given,
-            Output::Tensor(made) => CallResult::New(emission.made(made)?),
+            Output::Tensor(made) => CallResult::New(engine.made(made)?),
             Output::Bounded { data, count } => {
-                CallResult::Bounded(Box::new([emission.made(data)?, emission.made(count)?]))
+                CallResult::Bounded(Box::new([engine.made(data)?, engine.made(count)?]))
             }
         });
     }

@@ -140,9 +140,9 @@ impl Machine {
     /// # Errors
     /// An earlier emission panicked.
     pub fn streams_used(&self) -> Result<Vec<StreamKey>> {
-        let emission = self.shared.lock()?;
-        let used = emission.router.tails();
-        let keys = emission.builder.streams().enumerate();
+        let engine = self.shared.lock()?;
+        let used = engine.router.tails();
+        let keys = engine.builder.streams().enumerate();
         let is_used = |k: usize| used.iter().any(|p| p.stream.index() == k);
         Ok(keys.filter(|(k, _)| is_used(*k)).map(|(_, s)| s.key.clone()).collect())
     }
@@ -186,9 +186,9 @@ impl Machine {
     /// # Errors
     /// An earlier emission panicked.
     pub fn stream_loads(&self) -> Result<Vec<(StreamKey, u64)>> {
-        let emission = self.shared.lock()?;
-        let keys: Vec<&StreamKey> = emission.builder.streams().map(|s| &s.key).collect();
-        let tails = emission.router.tails();
+        let engine = self.shared.lock()?;
+        let keys: Vec<&StreamKey> = engine.builder.streams().map(|s| &s.key).collect();
+        let tails = engine.router.tails();
         Ok(tails.iter().map(|p| (keys[p.stream.index()].clone(), p.seq)).collect())
     }
 
@@ -238,8 +238,8 @@ impl Machine {
     /// # Errors
     /// An earlier emission panicked.
     pub fn schedule(&self) -> Result<Option<Schedule>> {
-        let mut emission = self.shared.lock()?;
-        Ok(emission.router.driver.simulated_mut().map(|simulated| simulated.schedule()))
+        let mut engine = self.shared.lock()?;
+        Ok(engine.router.driver.simulated_mut().map(|simulated| simulated.schedule()))
     }
 
     /// Returns the hazards that the machine prevents by itself.

@@ -39,19 +39,19 @@ use dashmap::DashMap;
 use smallvec::SmallVec;
 
 use millstream_instructions::builder::SectionId;
-use millstream_instructions::{Builder, BuilderConfig, Outcome, TensorRef};
+use millstream_instructions::{BuilderConfig, InstructionsBuilder, Outcome, TensorRef};
 use millstream_kernels::Threads;
 use millstream_ops::collective;
 use millstream_runtime::driver::watchdog::Watchdog;
 use millstream_runtime::driver::{Driver, DriverKind};
-use millstream_runtime::emission::Emission;
-use millstream_runtime::emission::closure_calls::ClosureCalls;
-use millstream_runtime::emission::deferred::DeferredNotes;
-use millstream_runtime::emission::leases::{Kind, Leases, Source};
-use millstream_runtime::emission::push::{self, BulkScopes};
-use millstream_runtime::emission::router::Router;
-use millstream_runtime::emission::shared::MachineShared;
-use millstream_runtime::emission::stall::Submitters;
+use millstream_runtime::engine::Engine;
+use millstream_runtime::engine::closure_calls::ClosureCalls;
+use millstream_runtime::engine::deferred::DeferredNotes;
+use millstream_runtime::engine::leases::{Kind, Leases, Source};
+use millstream_runtime::engine::push::{self, BulkScopes};
+use millstream_runtime::engine::router::Router;
+use millstream_runtime::engine::shared::MachineShared;
+use millstream_runtime::engine::stall::Submitters;
 use millstream_runtime::host::{HostTable, HostWorkers};
 use millstream_runtime::profile::recording::ActiveRecording;
 use millstream_runtime::scope::{fork, origin, reentrancy};
@@ -164,7 +164,7 @@ impl Machine {
             DriverKind::Simulated => Driver::simulated(config.host_workers, config.simulation),
         };
         let catalog = Box::new(Catalog(policies));
-        let mut builder = Builder::new(
+        let mut builder = InstructionsBuilder::new(
             &BuilderConfig { sync: config.sync, ..BuilderConfig::default() },
             ops,
             catalog,
@@ -182,7 +182,7 @@ impl Machine {
         let watched = config.watchdog.filter(|_| config.driver != DriverKind::Simulated);
         let watchdog = watched.map(|limit| Watchdog::start(tables.clone(), limit)).transpose()?;
         router.watchdog.clone_from(&watchdog);
-        let emission = Emission {
+        let engine = Engine {
             builder,
             router,
             leases: Leases::default(),
@@ -197,7 +197,7 @@ impl Machine {
         };
         let shared = MachineShared {
             tables,
-            emission: Mutex::new(emission),
+            engine: Mutex::new(engine),
             releases: SegQueue::new(),
             nested_pushes: sync::AtomicU64::new(0),
             has_queued_pushes: AtomicBool::new(false),
@@ -262,11 +262,11 @@ impl Machine {
     /// Returns the stream of a key, in any mode or in this one.
     fn named_stream(&self, key: &StreamKey, mode: Option<StreamMode>) -> Result<Stream> {
         let may_be_leased = (key.index > 0 || key.is_created) && mode != Some(StreamMode::Pool);
-        let mut emission = self.shared.lock()?;
-        while may_be_leased && emission.builder.known_id(key).is_none() {
+        let mut engine = self.shared.lock()?;
+        while may_be_leased && engine.builder.known_id(key).is_none() {
             // Streams that were dropped before are free.
-            self.shared.drain(&mut emission);
-            let Emission { builder, router, leases, .. } = &mut *emission;
+            self.shared.drain(&mut engine);
+            let Engine { builder, router, leases, .. } = &mut *engine;
             let source = match router.is_recording() {
                 // A list or a profile that is being recorded names each stream by one key.
                 true => Source::New,
@@ -279,23 +279,23 @@ impl Machine {
                     self.shared.tables.failures.begin(builder.tail(id));
                 }
                 Source::Wait(point) if !reentrancy::is_within(self.shared.tables.machine) => {
-                    drop(emission);
+                    drop(engine);
                     self.shared.wait_and_observe(&[point], &Origin::Unknown)?;
-                    emission = self.shared.lock()?;
+                    engine = self.shared.lock()?;
                 }
                 Source::New | Source::Wait(_) => break,
             }
         }
-        let builder = &mut emission.builder;
+        let builder = &mut engine.builder;
         let id = match (builder.known_id(key), mode) {
             (Some(id), None) => id,
             (_, mode) => builder.stream_with_mode(key, mode.unwrap_or(StreamMode::InOrder))?,
         };
         let is_leased = may_be_leased && builder.mode(id) == Some(StreamMode::InOrder);
-        let mut lease = emission.leases.of(&self.shared, id);
+        let mut lease = engine.leases.of(&self.shared, id);
         if is_leased && lease.is_none() {
             let kind = self.named(key)?;
-            lease = Some(emission.leases.begin(&self.shared, id, kind));
+            lease = Some(engine.leases.begin(&self.shared, id, kind));
         }
         Ok(Stream { machine: self.clone(), id, key: key.clone(), lease })
     }
@@ -392,7 +392,7 @@ impl Machine {
         let point = request::submit(barrier, |_| {
             let point = self.shared.emit(&origin, |e| {
                 e.open(stream.id)?;
-                let Emission { builder, router, .. } = e;
+                let Engine { builder, router, .. } = e;
                 builder.barrier(router, stream.id, global, &origin).map(Outcome::Done)
             });
             point.map(Some)
@@ -456,7 +456,7 @@ impl Machine {
         let Sole(id) = request::submit(begin, |_| {
             let id = self.shared.emit(&origin, |e| {
                 e.open(stream.id)?;
-                let Emission { builder, router, .. } = e;
+                let Engine { builder, router, .. } = e;
                 let begun = builder.begin_nested_section(router, stream.id, &held, outer, &origin);
                 begun.map(Outcome::Done)
             });

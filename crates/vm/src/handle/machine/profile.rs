@@ -8,7 +8,7 @@ use std::time::Duration;
 use millstream_instructions::InstructionList;
 use millstream_instructions::builder::InferenceStats;
 use millstream_runtime::driver::DriverKind;
-use millstream_runtime::emission::router::TimesRecorder;
+use millstream_runtime::engine::router::TimesRecorder;
 use millstream_runtime::profile::RunTimes;
 use millstream_runtime::profile::recording::{Place, Recording};
 use millstream_types::{Error, Point, Result, StreamKey};
@@ -131,10 +131,10 @@ impl Machine {
             return Err(Error::Invalid { what: "profile", message });
         }
         let recording = Arc::new(Recording::start());
-        let mut emission = self.shared.lock()?;
-        emission.router.start_times(&recording);
-        let inference = emission.builder.inference_stats_of_ops();
-        drop(emission);
+        let mut engine = self.shared.lock()?;
+        engine.router.start_times(&recording);
+        let inference = engine.builder.inference_stats_of_ops();
+        drop(engine);
         self.shared.recording.set(Some(recording.clone()));
         Ok(Profiling { machine: self.clone(), recording, inference, is_finished: false })
     }
@@ -233,17 +233,17 @@ impl Profiling {
         self.is_finished = true;
         let shared = self.machine.shared.clone();
         shared.recording.set(None);
-        let mut emission = shared.lock()?;
-        let times = emission.router.finish_times();
+        let mut engine = shared.lock()?;
+        let times = engine.router.finish_times();
         let opened: Vec<_> =
-            (emission.router.open_streams()).map(|stream| (stream.id(), stream.worker())).collect();
-        let mut inference = emission.builder.inference_stats_of_ops();
+            (engine.router.open_streams()).map(|stream| (stream.id(), stream.worker())).collect();
+        let mut inference = engine.builder.inference_stats_of_ops();
         for (op, earlier) in &self.inference {
             inference.entry(op.clone()).and_modify(|stats| *stats = stats.since(*earlier));
         }
         inference.retain(|_, stats| *stats != InferenceStats::default());
         // The inline driver runs the streams' last tasks here.
-        shared.leave(emission);
+        shared.leave(engine);
         let _ = self.machine.settle();
         shared.tables.backlog.wait(0, PATIENCE);
         let Some(TimesRecorder { issued, points, has_list, .. }) = times else { return Ok(None) };
@@ -317,10 +317,10 @@ impl Drop for Profiling {
             return;
         }
         self.machine.shared.recording.set(None);
-        if let Ok(mut emission) = self.machine.shared.lock() {
-            emission.router.recorder = None;
-            emission.router.finish_times();
-            self.machine.shared.leave(emission);
+        if let Ok(mut engine) = self.machine.shared.lock() {
+            engine.router.recorder = None;
+            engine.router.finish_times();
+            self.machine.shared.leave(engine);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Recording of the emitted list.
 
 use millstream_instructions::{InstructionList, ListRecorder};
-use millstream_runtime::emission::Emission;
+use millstream_runtime::engine::Engine;
 use millstream_runtime::scope::origin;
 use millstream_types::{Error, Result};
 
@@ -30,20 +30,20 @@ impl Machine {
     #[track_caller]
     pub fn start_recording(&self, externals: &[(&str, &Tensor)]) -> Result<()> {
         self.synchronize()?;
-        let mut emission = self.shared.lock()?;
-        if emission.router.recorder.is_some() {
+        let mut engine = self.shared.lock()?;
+        if engine.router.recorder.is_some() {
             let message = "a recording is under way; finish it first".to_owned();
             return Err(Error::Invalid { what: "list", message }.at(&origin::caller()));
         }
         let mut recorder = ListRecorder::new();
         for (name, tensor) in externals {
             let made = self.owns(tensor)?;
-            recorder.external(emission.builder.external(name, made)?);
+            recorder.external(engine.builder.external(name, made)?);
         }
-        for (external, storage) in emission.builder.externals() {
+        for (external, storage) in engine.builder.externals() {
             recorder.earlier(external, storage);
         }
-        emission.router.recorder = Some(recorder);
+        engine.router.recorder = Some(recorder);
         Ok(())
     }
 
@@ -62,8 +62,8 @@ impl Machine {
     /// # Errors
     /// No recording is under way, or a critical section is still open.
     pub fn finish_recording(&self) -> Result<InstructionList> {
-        let mut emission = self.shared.lock()?;
-        let Emission { builder, router, .. } = &mut *emission;
+        let mut engine = self.shared.lock()?;
+        let Engine { builder, router, .. } = &mut *engine;
         // A recording that cannot end here goes on.
         builder.all_sections_ended()?;
         let Some(recorder) = router.recorder.take() else {

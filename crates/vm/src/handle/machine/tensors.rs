@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use millstream_instructions::{Outcome, TensorRef};
-use millstream_runtime::emission::{Emission, MadeTensor};
+use millstream_runtime::engine::{Engine, MadeTensor};
 use millstream_runtime::host::Blob;
 use millstream_runtime::scope::origin;
 use millstream_types::{Access, Error, Origin, Result, TensorSpec};
@@ -54,7 +54,7 @@ impl Machine {
         let section = self.own_section(section).map_err(at)?;
         let tensor = tensor.resolved().map_err(at)?;
         self.shared.emit(origin, |e| {
-            let Emission { builder, router, .. } = e;
+            let Engine { builder, router, .. } = e;
             builder.release(router, tensor, section, origin).map(Outcome::Done)
         })
     }
@@ -71,7 +71,7 @@ impl Machine {
     ) -> Result<Tensor> {
         let whole = tensor.resolved().map_err(|e| e.at(origin))?;
         let made = self.shared.emit(origin, |e| {
-            let Emission { builder, router, .. } = e;
+            let Engine { builder, router, .. } = e;
             let made = builder.view(router, whole, spec.clone(), origin)?;
             e.made(made).map(Outcome::Done)
         })?;
@@ -130,7 +130,7 @@ impl Machine {
         request::submit(empty, |_| {
             let made = self.shared.emit(&origin, |e| {
                 e.open(stream.id)?;
-                let Emission { builder, router, .. } = &mut *e;
+                let Engine { builder, router, .. } = &mut *e;
                 match builder.allocate(router, stream.id, spec.clone(), bytes, &origin)? {
                     Outcome::Done(made) => e.made(made).map(Outcome::Done),
                     Outcome::Need(need) => Ok(Outcome::Need(need)),

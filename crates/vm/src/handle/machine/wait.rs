@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_runtime::emission::Emission;
-use millstream_runtime::emission::ShutdownReport;
+use millstream_runtime::engine::Engine;
+use millstream_runtime::engine::ShutdownReport;
 use millstream_runtime::scope::origin;
 use millstream_runtime::scope::reentrancy;
 use millstream_runtime::sync::Ordering;
@@ -89,8 +89,8 @@ impl Machine {
                 break tails;
             }
         };
-        let mut emission = self.shared.lock().map_err(at)?;
-        let Emission { builder, router, .. } = &mut *emission;
+        let mut engine = self.shared.lock().map_err(at)?;
+        let Engine { builder, router, .. } = &mut *engine;
         builder.observe(router, &tails, &origin);
         let poison = &self.shared.tables.poison;
         // Released storages leave no poison behind, unless another thread has submitted readers of
@@ -138,8 +138,8 @@ impl Machine {
     /// Replaces the stream's number in a time-out with its key.
     fn name_stream(&self, error: Error, point: Point) -> Error {
         match (error, self.shared.lock()) {
-            (Error::Timeout { .. }, Ok(emission)) => {
-                let key = emission.builder.streams().nth(point.stream.index());
+            (Error::Timeout { .. }, Ok(engine)) => {
+                let key = engine.builder.streams().nth(point.stream.index());
                 let key = key.map_or_else(String::new, |s| s.key.to_string());
                 Error::Timeout { what: format!("number {} of {key}", point.seq) }
             }

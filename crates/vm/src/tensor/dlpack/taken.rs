@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use millstream_instructions::Outcome;
-use millstream_runtime::emission::Emission;
+use millstream_runtime::engine::Engine;
 use millstream_runtime::scope::origin;
 use millstream_runtime::tables::loans::Loan;
 use millstream_types::{
@@ -290,7 +290,7 @@ fn lend(
     let mut loan = Some(loan);
     let made = machine.shared.emit(origin, |e| {
         e.open(stream.id)?;
-        let Emission { builder, router, .. } = &mut *e;
+        let Engine { builder, router, .. } = &mut *e;
         let bytes = spec.span_bytes() as u64;
         let tensor = builder.import(router, spec.clone(), bytes, &DeviceId::cpu(0))?;
         if let Some(loan) = loan.take() {

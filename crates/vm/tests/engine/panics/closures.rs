@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
 use millstream_types::{Access, DType, DeviceId, Result, StreamKey, StreamType, TensorSpec};
-use millstream_vm::{Cancellation, Engine, Machine, MachineConfig, Tensor, Var, autocast, no_grad};
+use millstream_vm::{
+    Cancellation, DependencyEngine, Machine, MachineConfig, Tensor, Var, autocast, no_grad,
+};
 
 use super::{Bomb, DRIVERS, spring, tried};
 
@@ -24,12 +26,12 @@ fn keeps(bomb: &'static str) -> impl FnOnce() + Send + 'static {
 }
 
 /// Poisons a variable.
-fn poison(engine: &Engine, var: &Var) -> Result<()> {
+fn poison(engine: &DependencyEngine, var: &Var) -> Result<()> {
     engine.push(|| spring("cause")).writes(&[var]).spawn()
 }
 
-fn vars(machine: &Machine) -> Result<(Engine, Var, Var)> {
-    let engine = machine.engine()?;
+fn vars(machine: &Machine) -> Result<(DependencyEngine, Var, Var)> {
+    let engine = machine.dependency_engine()?;
     let (one, other) = (engine.var()?, engine.var()?);
     Ok((engine, one, other))
 }

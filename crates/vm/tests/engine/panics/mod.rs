@@ -51,7 +51,7 @@ fn use_all(machine: &Machine) -> Result<()> {
         let x = Tensor::ones(2, DType::F32, &s)?;
         assert_eq!(with_stream(&s, || x.add(1.0))?.to_vec::<f32>()?, [2.0; 2]);
     }
-    let engine = machine.engine()?;
+    let engine = machine.dependency_engine()?;
     for prop in [Prop::Normal, Prop::CpuPrioritized, Prop::CopyToDevice(DeviceId::cpu(0))] {
         let var = engine.var()?;
         engine.push(|| ()).writes(&[&var]).prop(prop).spawn()?;

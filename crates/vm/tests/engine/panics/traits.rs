@@ -354,7 +354,7 @@ fn use_trapped(machine: &Machine, driver: DriverKind, device: &DeviceId) -> Resu
     let y = machine.call("own", &[&x]).on(&streams[0])?.remove(0);
     machine.call("own", &[&y]).on(&streams[1])?.remove(0).to_vec::<f32>()?;
     machine.call("allreduce_", &[&x]).run()?;
-    let engine = machine.engine()?;
+    let engine = machine.dependency_engine()?;
     let var = engine.var()?;
     engine.push(|| ()).writes(&[&var]).on(&streams[0]).spawn()?;
     engine.wait_for(&var)?;
