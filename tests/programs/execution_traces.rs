@@ -99,10 +99,10 @@ fn every_way_to_run_gives_pytorchs_outputs() {
     none(wrong);
 }
 
-/// Long because every recorded program runs several times, or 50 times.
+/// Long because every recorded program runs several times, or 20 times.
 #[test]
 fn repeats_give_the_same_bytes() {
-    let repeats = cases(5, 50);
+    let repeats = cases(5, 20);
     let mut wrong = Vec::new();
     for entry in programs() {
         let programs = read(&entry);

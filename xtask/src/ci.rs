@@ -46,6 +46,9 @@ enum Part {
 }
 use Part::{Both, Full, Long, Quick};
 
+/// The features of the `millstream` that all checks run, which is built once.
+pub(crate) const FEATURES: &str = "cuda,bench,explore";
+
 /// The tests, as in the README.
 const TESTS: &str = "cargo test --workspace";
 
@@ -118,14 +121,7 @@ fn made(root: &Path, command: &str) -> Result<Command> {
     let rest: Vec<&str> = words.collect();
     let mut made = match program {
         "xtask" => Command::new(std::env::current_exe()?),
-        "millstream" => {
-            let features = match rest.first() {
-                Some(&"bench") => "cuda,bench",
-                Some(&"simulate") => "cuda,explore",
-                _ => "cuda",
-            };
-            Command::new(binary::millstream(features, true).map_err(Error::msg)?)
-        }
+        "millstream" => Command::new(binary::millstream(FEATURES, true).map_err(Error::msg)?),
         other => Command::new(other),
     };
     made.args(&rest).envs(variables).current_dir(root);

@@ -14,6 +14,7 @@ use clap::Args;
 use millstream_instructions::Kind;
 
 use crate::binary;
+use crate::ci::FEATURES;
 use crate::source::{self, block};
 
 /// The arguments of `cargo xtask count`.
@@ -147,10 +148,14 @@ fn matches_over_all_kinds(code: &str) -> usize {
 
 /// Returns the instructions and the locked instructions of each kind of call.
 fn calls() -> Result<Figures> {
-    let binary = binary::millstream("cuda,bench", true).map_err(Error::msg)?;
+    let binary = binary::millstream(FEATURES, true).map_err(Error::msg)?;
     let mut figures = Figures::new();
     for kind in KINDS {
-        let [short, long] = [CALLS.0, CALLS.1].map(|calls| callgrind(&binary, kind, calls));
+        let (short, long) = std::thread::scope(|scope| {
+            let short = scope.spawn(|| callgrind(&binary, kind, CALLS.0));
+            let long = callgrind(&binary, kind, CALLS.1);
+            (short.join().expect("does not panic"), long)
+        });
         let (short, long) = (short?, long?);
         let per_call = |at: usize| (long[at] - short[at]) as f64 / (CALLS.1 - CALLS.0) as f64;
         figures.insert(format!("instructions: {kind}"), per_call(0).round());

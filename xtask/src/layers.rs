@@ -215,6 +215,9 @@ pub(crate) const TESTED_WITH: &[(&str, &[&str])] = &[
     (
         "millstream",
         &[
+            "millstream-files",
+            "millstream-runtime",
+            "millstream-replay",
             "millstream-verify",
             "millstream-trace",
             "millstream-runner",

@@ -165,7 +165,7 @@ impl Trap {
         let output = File::create(&log)?;
         let mut test = Command::new(executable);
         test.arg(filter).current_dir(home).env("CARGO_MANIFEST_DIR", home);
-        test.env("MILLSTREAM_TESTS", "all");
+        test.env("MILLSTREAM_TESTS", "all").env("MILLSTREAM_SCHEDULES", "5000");
         test.stdout(output.try_clone()?).stderr(output).stdin(Stdio::null());
         let mut child = test.spawn().with_context(|| executable.display().to_string())?;
         let start = Instant::now();

@@ -24,39 +24,39 @@
 extern crate self as millstream_replay;
 extern crate self as millstream_runtime;
 
-#[path = "../../src/capture/mod.rs"]
+#[path = "../../crates/vm/src/capture/mod.rs"]
 mod capture;
-#[path = "../../src/dependency_engine/mod.rs"]
+#[path = "../../crates/vm/src/dependency_engine/mod.rs"]
 mod dependency_engine;
-#[path = "../../../runtime/src/driver/mod.rs"]
+#[path = "../../crates/runtime/src/driver/mod.rs"]
 mod driver;
-#[path = "../../../runtime/src/engine/mod.rs"]
+#[path = "../../crates/runtime/src/engine/mod.rs"]
 mod engine;
-#[path = "../../src/executable/mod.rs"]
+#[path = "../../crates/vm/src/executable/mod.rs"]
 mod executable;
-#[path = "../../src/gradient/mod.rs"]
+#[path = "../../crates/vm/src/gradient/mod.rs"]
 mod gradient;
-#[path = "../../src/handle/mod.rs"]
+#[path = "../../crates/vm/src/handle/mod.rs"]
 mod handle;
-#[path = "../../../runtime/src/host/mod.rs"]
+#[path = "../../crates/runtime/src/host/mod.rs"]
 mod host;
-#[path = "../../src/lowering/mod.rs"]
+#[path = "../../crates/vm/src/lowering/mod.rs"]
 mod lowering;
-#[path = "../../../runtime/src/pool/mod.rs"]
+#[path = "../../crates/runtime/src/pool/mod.rs"]
 mod pool;
-#[path = "../../../runtime/src/profile/mod.rs"]
+#[path = "../../crates/runtime/src/profile/mod.rs"]
 mod profile;
-#[path = "../../../replay/src/lib.rs"]
+#[path = "../../crates/replay/src/lib.rs"]
 mod replay;
-#[path = "../../../runtime/src/scope/mod.rs"]
+#[path = "../../crates/runtime/src/scope/mod.rs"]
 mod scope;
-#[path = "../../../runtime/src/tables/mod.rs"]
+#[path = "../../crates/runtime/src/tables/mod.rs"]
 mod tables;
-#[path = "../../../runtime/src/tapes/mod.rs"]
+#[path = "../../crates/runtime/src/tapes/mod.rs"]
 mod tapes;
-#[path = "../../src/tensor/mod.rs"]
+#[path = "../../crates/vm/src/tensor/mod.rs"]
 mod tensor;
-#[path = "../../../runtime/src/thread_ctx/mod.rs"]
+#[path = "../../crates/runtime/src/thread_ctx/mod.rs"]
 mod thread_ctx;
 
 mod device;

@@ -1,16 +1,16 @@
 //! Shuttle's primitives, by the names of the runtime's `sync/mod.rs`.
 
-#[path = "../../../backoff/src/backoff.rs"]
+#[path = "../../crates/backoff/src/backoff.rs"]
 pub(crate) mod backoff;
-#[path = "../../../runtime/src/sync/inbox.rs"]
+#[path = "../../crates/runtime/src/sync/inbox.rs"]
 pub(crate) mod inbox;
-#[path = "../../../runtime/src/sync/points.rs"]
+#[path = "../../crates/runtime/src/sync/points.rs"]
 pub(crate) mod points;
-#[path = "../../../runtime/src/sync/ring.rs"]
+#[path = "../../crates/runtime/src/sync/ring.rs"]
 pub(crate) mod ring;
-#[path = "../../../runtime/src/sync/signal.rs"]
+#[path = "../../crates/runtime/src/sync/signal.rs"]
 pub(crate) mod signal;
-#[path = "../../../runtime/src/sync/spsc_queue.rs"]
+#[path = "../../crates/runtime/src/sync/spsc_queue.rs"]
 pub(crate) mod spsc_queue;
 
 pub(crate) use shuttle::hint::spin_loop;
