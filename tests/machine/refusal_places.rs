@@ -9,12 +9,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use millstream::instructions::builder::OfflineSink;
 use millstream::instructions::text::{parse_list, print_list};
-use millstream::instructions::{BuilderConfig, InstructionsBuilder};
-use millstream::stream_policy::Catalog;
-use millstream::types::{ListId, ReadId};
-use millstream::vm::{OfflineLaunch, OfflineLaunches};
+use millstream::types::ReadId;
 use millstream::*;
 use millstream_testing::machine::*;
 use millstream_verify::{CheckOptions, check_with};
@@ -452,17 +448,6 @@ fn launches(refused: &mut Refused) {
     let filled = filled.unwrap().compile().unwrap();
     let large = "a call refuses a scalar: ";
     refused.is(large, here!(filled.launch().input("x", &x).scalar("value", 1e39).run()));
-
-    let catalog = Box::new(Catalog(m.policies().clone()));
-    let ops = Arc::new(millstream::ops::standard());
-    let mut builder = InstructionsBuilder::new(&BuilderConfig::default(), ops, catalog);
-    let key = StreamKey::new(CPU, StreamType::LAZY_JOB_LAUNCHER, 0);
-    let stream = builder.stream(&key).unwrap();
-    let origin = here!(Origin::caller());
-    let launch =
-        OfflineLaunch { stream, list: ListId(0), section: None, workspaces: &[], origin: &origin };
-    let (mut dry, mut sink) = (OfflineLaunches::new(f), OfflineSink::default());
-    refused.is("is not given", dry.launch(&mut builder, &mut sink, &[], &[], &[], launch));
 }
 
 fn foreign_lists(refused: &mut Refused) {

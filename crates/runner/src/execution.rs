@@ -2,6 +2,7 @@
 //!
 //! Long because each kind of step is executed here.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use millstream_ops::OpRegistry;
@@ -14,6 +15,7 @@ use crate::executor::{Executor, LaunchCall, OpCall};
 use crate::lower::{
     Effect, Lowered, LoweredBlock, LoweredCall, LoweredLaunch, Step, StepAction, StreamSlot,
 };
+use crate::machine_executor::is_of_run;
 use crate::options::Progress;
 use crate::report::ReadReports;
 
@@ -25,6 +27,11 @@ pub(crate) struct Execution<'a, E: Executor> {
     file: Arc<SourceFile>,
     values: Vec<Option<E::Tensor>>,
     events: Vec<Option<E::Event>>,
+    /// The values whose shapes only a run tells. Calls on them are checked no further than
+    /// lowering does.
+    unknown: HashSet<ValueRef>,
+    /// Whether a call was not made, because a shape depends on data.
+    pub(crate) is_incomplete: bool,
     /// The numbers of the launch whose statements are executed in its place.
     scalars: Vec<ScalarValue>,
     /// The streams that a step has used.
@@ -49,6 +56,8 @@ impl<'a, E: Executor> Execution<'a, E> {
             file: Arc::new(program.source.file()),
             values: vec![None; program.values.len()],
             events: vec![None; events],
+            unknown: HashSet::new(),
+            is_incomplete: false,
             scalars: Vec::new(),
             streams: vec![None; lowered.streams.len()],
             progress: None,
@@ -92,6 +101,16 @@ impl<'a, E: Executor> Execution<'a, E> {
         self.values[value.index()].take()
     }
 
+    /// Returns whether the shape of a value depends on data that this execution does not have.
+    pub(crate) fn is_unknown(&self, value: ValueRef) -> bool {
+        self.unknown.contains(&value)
+    }
+
+    /// Returns those of the values whose shapes are known.
+    fn known(&self, named: &[ValueRef]) -> Vec<ValueRef> {
+        named.iter().copied().filter(|value| !self.is_unknown(*value)).collect()
+    }
+
     fn origin(&self, span: Span) -> Origin {
         Origin::Trace(self.file.clone(), span.line)
     }
@@ -118,6 +137,10 @@ impl<'a, E: Executor> Execution<'a, E> {
     /// # Errors
     /// The refusal, with its place.
     pub(crate) fn step(&mut self, step: &Step) -> Result<(), RunError> {
+        if !self.unknown.is_empty() && step.action.operands().any(|v| self.is_unknown(*v)) {
+            let done = self.step_on_unknown(step);
+            return done.map_err(|e| RunError::at(self.program, step.span, &e));
+        }
         match &step.action {
             StepAction::Call(call) => self.call(call, step.span),
             StepAction::Launch(launch) if E::INLINES_LAUNCHES => self.inline(launch, step.span),
@@ -130,6 +153,42 @@ impl<'a, E: Executor> Execution<'a, E> {
                 done.map_err(|e| RunError::at(self.program, step.span, &e))
             }
         }
+    }
+
+    /// Does what a step with tensors of unknown shapes does with its other tensors.
+    fn step_on_unknown(&mut self, step: &Step) -> Result<(), Error> {
+        match &step.action {
+            StepAction::Call(call) => {
+                let stream = self.stream_of_call(call)?;
+                self.without_results(call, &stream)
+            }
+            StepAction::Launch(launch) => {
+                self.is_incomplete = true;
+                self.unknown.extend(launch.outputs.iter().filter_map(|target| match target {
+                    Some(Target::New(value)) => Some(*value),
+                    Some(Target::Into(_)) | None => None,
+                }));
+                Ok(())
+            }
+            StepAction::Effect(Effect::Read(_)) => Ok(()),
+            StepAction::Effect(effect) => self.effect(effect, &self.origin(step.span)),
+        }
+    }
+
+    /// Notes that the shapes of a call's results depend on data, but for those that the executor
+    /// has stand-ins for.
+    fn without_results(&mut self, call: &LoweredCall, stream: &E::Stream) -> Result<(), Error> {
+        self.is_incomplete = true;
+        for &value in &call.results {
+            let declared = self.program.value(value);
+            let recorded = declared.recorded.as_ref();
+            let made = recorded.map(|spec| self.executor.stand_in(&declared.name, spec, stream));
+            match made.transpose()?.flatten() {
+                Some(tensor) => self.set(value, tensor),
+                None => drop(self.unknown.insert(value)),
+            }
+        }
+        Ok(())
     }
 
     /// Executes a block past steps that are refused, and adds the refusals to `refused`. What a
@@ -145,7 +204,8 @@ impl<'a, E: Executor> Execution<'a, E> {
         refused: &mut Vec<TraceError>,
     ) -> Result<(), RunError> {
         for step in &block.steps {
-            let is_made = |value: &ValueRef| self.values[value.index()].is_some();
+            let is_made =
+                |value: &ValueRef| self.values[value.index()].is_some() || self.is_unknown(*value);
             let is_begin = matches!(step.action, StepAction::Effect(Effect::BeginSection(_)));
             let is_partial = self.program.is_partial || !refused.is_empty();
             if is_partial && !step.action.operands().all(is_made) {
@@ -233,7 +293,6 @@ impl<'a, E: Executor> Execution<'a, E> {
                 .iter()
                 .map(|value| tensor(values, *value))
                 .collect::<Result<_, _>>()?,
-            outputs: declared.results.len(),
         };
         let made = self.executor.launch(&call, stream.as_ref(), origin)?;
         let given: Vec<E::Tensor> =
@@ -283,7 +342,7 @@ impl<'a, E: Executor> Execution<'a, E> {
             }
             Effect::Touch { tensors: touched, stream } => {
                 let stream = self.stream(*stream)?;
-                let touched = tensors(&self.values, touched)?;
+                let touched = tensors(&self.values, &self.known(touched))?;
                 self.executor.touch(&touched, &stream, origin)?;
             }
             Effect::Barrier { global } => self.executor.barrier(*global, origin)?,
@@ -292,7 +351,7 @@ impl<'a, E: Executor> Execution<'a, E> {
                 self.executor.synchronize(&stream, origin)?;
             }
             Effect::BeginSection(held) => {
-                let held = tensors(&self.values, held)?;
+                let held = tensors(&self.values, &self.known(held))?;
                 self.executor.begin_section(&held, origin)?;
             }
             Effect::EndSection => self.executor.end_section(origin)?,
@@ -350,16 +409,17 @@ impl<'a, E: Executor> Execution<'a, E> {
             }
         };
         let op_call = OpCall {
-            op: call.op,
             name: &call.name,
             inputs: tensors(&self.values, &call.inputs).map_err(at)?,
             out: out.transpose().map_err(at)?,
             attrs,
             priority: call.priority,
-            named: call.results.len(),
             is_collective: call.is_collective,
         };
-        let results = self.executor.call(&op_call, &stream, &origin).map_err(at)?;
+        let results = match self.executor.call(&op_call, &stream, &origin) {
+            Err(e) if is_of_run(&e) => return self.without_results(call, &stream).map_err(at),
+            results => results.map_err(at)?,
+        };
         if results.len() < call.results.len() {
             let (op, made, named) = (&call.name, results.len(), call.results.len());
             let message = format!("{op} gives {made} result(s), and 'out' names {named}");
@@ -367,10 +427,6 @@ impl<'a, E: Executor> Execution<'a, E> {
         }
         for (&value, result) in call.results.iter().zip(results) {
             let recorded = program.value(value).recorded.as_ref();
-            let result = match recorded {
-                Some(spec) => self.executor.completed(result, spec, &stream).map_err(at)?,
-                None => result,
-            };
             if let Some((recorded, found)) = recorded.zip(self.executor.spec(&result))
                 && (recorded.dtype, recorded.shape()) != (found.dtype, found.shape())
             {

@@ -1,5 +1,5 @@
-//! The interface between a lowered program and what executes it: a machine, the recorder of an
-//! executable, or the builder alone (the dry run).
+//! The interface between a lowered program and what executes it: a machine, which may only check,
+//! or the recorder of an executable.
 
 use std::sync::Arc;
 
@@ -8,19 +8,14 @@ use millstream_types::{
     Attrs, DeviceId, Origin, Result, ScalarValue, StreamKey, StreamMode, TensorSpec,
 };
 
-use crate::lower::Callee;
-
 /// A call of an op on an executor's tensors.
 pub(crate) struct OpCall<'a, T> {
-    pub(crate) op: Callee,
     pub(crate) name: &'a str,
     pub(crate) inputs: Vec<&'a T>,
     /// The existing tensors that take the results.
     pub(crate) out: Option<Vec<&'a T>>,
     pub(crate) attrs: &'a Arc<Attrs>,
     pub(crate) priority: i32,
-    /// The number of results that have names.
-    pub(crate) named: usize,
     /// Whether the call may have to run on the host, on copies of its operands.
     pub(crate) is_collective: bool,
 }
@@ -38,8 +33,6 @@ pub(crate) struct LaunchCall<'a, T> {
     pub(crate) into: Vec<(&'a str, &'a T)>,
     /// The tensors in whose memory it computes.
     pub(crate) workspaces: Vec<&'a T>,
-    /// The number of outputs.
-    pub(crate) outputs: usize,
 }
 
 /// Executes the steps of a lowered program. Errors carry no place: the step has its own.
@@ -63,22 +56,16 @@ pub(crate) trait Executor {
         origin: &Origin,
     ) -> Result<Vec<Self::Tensor>>;
 
-    /// Returns a result of a call whose shape the trace recorded: what the call gave, or if that is
-    /// unknown a tensor of this shape, where the executor can make one.
-    fn completed(
-        &mut self,
-        result: Self::Tensor,
-        recorded: &TensorSpec,
-        stream: &Self::Stream,
-    ) -> Result<Self::Tensor> {
-        let _ = (recorded, stream);
-        Ok(result)
+    /// Returns a tensor of a recorded shape in the place of one whose shape only a run tells, if
+    /// the executor makes such.
+    fn stand_in(&mut self, _: &str, _: &TensorSpec, _: &Self::Stream) -> Result<Option<Self::Tensor>> {
+        Ok(None)
     }
 
-    /// Returns the device whose memory a tensor lies in, if it is known.
+    /// Returns the device whose memory a tensor lies in, if it was not released.
     fn device<'t>(&'t self, tensor: &'t Self::Tensor) -> Option<&'t DeviceId>;
 
-    /// Returns the spec of a tensor, if it is known.
+    /// Returns the spec of a tensor, if it was not released.
     fn spec(&self, tensor: &Self::Tensor) -> Option<TensorSpec>;
 
     /// Returns whether both are one tensor.

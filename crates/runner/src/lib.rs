@@ -18,8 +18,7 @@
 //! | `comparison` | the comparison of the ranks' collectives before their programs run |
 //! | `exchange` | the exchange of values between ranks, apart from their programs |
 //! | `execution`, `executor` | executes steps on any executor; the interface of executors |
-//! | `dry_run` | the executor without a device: it checks, and gives lists without a run |
-//! | `dry_calls` | its calls of composite ops |
+//! | `dry_run` | a program on a machine that only checks: errors, and lists without a run |
 //! | `executables` | the executables that a trace declares, compiled |
 //! | `machine_executor` | the executor that is a machine |
 //! | `recording_executor` | the executor that records a list to be compiled |
@@ -39,7 +38,6 @@
 pub mod assigner;
 pub mod certificate;
 mod comparison;
-mod dry_calls;
 mod dry_run;
 pub mod error;
 mod exchange;
@@ -128,11 +126,8 @@ impl Prepared {
     fn own_list(&self) -> Option<Cow<'_, InstructionList>> {
         match &self.kind {
             Kind::Statements(lowered) => {
-                let policies = &self.options.policies().ok()?;
                 let (program, options) = (&self.program, &self.options);
-                let lists = dry_run::lists(Subject { program, lowered, options, policies }).ok()?;
-                let own = lists.into_iter().find(|(executable, _)| executable.is_none());
-                own.map(|(_, list)| Cow::Owned(list))
+                dry_run::list(Subject { program, lowered, options }).ok()?.map(Cow::Owned)
             }
             Kind::List(checked) => Some(Cow::Borrowed(checked.list())),
         }
@@ -144,21 +139,21 @@ impl Prepared {
     }
 }
 
-/// Checks a trace for a run with these options. Opens no device and starts no thread; if the trace
-/// declares executables, they are compiled on a machine that runs nothing.
+/// Checks a trace for a run with these options, on a machine that runs nothing. Opens no device and
+/// starts no thread.
 ///
 /// # Errors
 /// A mistake in the trace, with its place.
 pub fn prepare(program: Arc<Program>, options: &RunOptions) -> Result<Prepared, RunError> {
-    let policies = &options.policies().map_err(|e| RunError::whole(&program, &e))?;
     let kind = match &program.body {
         Body::Statements(_) => {
             let (lowered, refused) = lower_known(&program, options)?;
-            let subject = Subject { program: &program, lowered: &lowered, options, policies };
+            let subject = Subject { program: &program, lowered: &lowered, options };
             dry_run::check(subject, refused)?;
             Kind::Statements(lowered)
         }
         Body::Instructions(lines) => {
+            let policies = &options.policies().map_err(|e| RunError::whole(&program, &e))?;
             Kind::List(Box::new(list::check(policies, &options.machine.ops, &program, lines)?))
         }
     };

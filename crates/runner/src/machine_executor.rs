@@ -1,4 +1,4 @@
-//! The executor that is a machine.
+//! The executor that is a machine: one that runs calls, or one that only checks them.
 
 use millstream_types::{DeviceId, Error, Origin, Result, StreamKey, StreamMode, TensorSpec};
 use millstream_vm::{Event, Executable, Machine, Section, Stream, Tensor, with_origin};
@@ -14,12 +14,16 @@ pub(crate) struct MachineExecutor<'a> {
     pub(crate) executables: Vec<Executable>,
     /// Failures of instructions that a step waited for. The program goes on.
     pub(crate) failures: Vec<Error>,
+    /// Whether tensors whose shapes only a run tells have those that the trace recorded.
+    pub(crate) stands_in: bool,
+    /// Whether the tensors that the executables use are bound to them.
+    pub(crate) binds: bool,
 }
 
 impl<'a> MachineExecutor<'a> {
     pub(crate) fn new(machine: &'a Machine) -> MachineExecutor<'a> {
         let (sections, executables, failures) = (Vec::new(), Vec::new(), Vec::new());
-        MachineExecutor { machine, sections, executables, failures }
+        MachineExecutor { machine, sections, executables, failures, stands_in: false, binds: true }
     }
 
     /// Returns the innermost open section: tensors that it or an outer one holds are used from
@@ -38,6 +42,11 @@ impl<'a> MachineExecutor<'a> {
             other => other,
         }
     }
+}
+
+/// Returns whether only a run tells what was asked for.
+pub(crate) fn is_of_run(error: &Error) -> bool {
+    matches!(error.without_place(), Error::NotRun { .. })
 }
 
 impl Executor for MachineExecutor<'_> {
@@ -71,6 +80,18 @@ impl Executor for MachineExecutor<'_> {
             made = made.within(section);
         }
         made.on(stream)
+    }
+
+    fn stand_in(
+        &mut self,
+        name: &str,
+        recorded: &TensorSpec,
+        stream: &Stream,
+    ) -> Result<Option<Tensor>> {
+        let spec = TensorSpec::contiguous(recorded.dtype, recorded.shape())?;
+        let (bytes, device) = (spec.span_bytes() as u64, &stream.key().device);
+        let made = self.stands_in.then(|| self.machine.declare(name, spec, bytes, device));
+        made.transpose()
     }
 
     fn device<'t>(&'t self, tensor: &'t Tensor) -> Option<&'t DeviceId> {
@@ -109,6 +130,9 @@ impl Executor for MachineExecutor<'_> {
     fn read(&mut self, tensor: &Tensor, origin: &Origin) -> Result<Option<Vec<u8>>> {
         let mut bytes = None;
         let read = with_origin(origin, || tensor.read_within(self.section()));
+        if matches!(&read, Err(e) if is_of_run(e)) {
+            return Ok(None);
+        }
         self.note(read.map(|read| bytes = Some(read)))?;
         Ok(bytes)
     }
@@ -147,7 +171,9 @@ impl Executor for MachineExecutor<'_> {
         origin: &Origin,
     ) -> Result<Vec<Tensor>> {
         let mut launch = self.executables[call.executable.index()].launch().origin(origin.clone());
-        for (name, tensor) in &call.inputs {
+        // On a machine that runs nothing, what would be bound is given.
+        let bound = if self.binds { &[][..] } else { &call.bound };
+        for (name, tensor) in call.inputs.iter().chain(bound) {
             launch = launch.input(name, tensor);
         }
         for (name, value) in &call.scalars {

@@ -371,6 +371,13 @@ impl RunOptions {
         Ok(Arc::new(policies))
     }
 
+    /// Returns a machine that checks what a run would do.
+    pub(crate) fn checking(&self) -> Result<Machine> {
+        let (devices, _) = self.registry(self.completion()?, None);
+        let config = self.machine.clone().devices(Arc::new(devices)).annotations(true);
+        Machine::new(config.driver(DriverKind::Check))
+    }
+
     /// Returns a machine for a run.
     pub(crate) fn open(&self) -> Result<Machine> {
         let (devices, control) = self.registry(self.completion()?, self.faults.as_ref());

@@ -257,9 +257,7 @@ fn known_list_of(
     if options.memory_limit.is_some() {
         return Ok(None);
     }
-    let policies = &options.policies().map_err(|e| RunError::whole(program, &e))?;
-    let lists = dry_run::lists(Subject { program, lowered, options, policies })?;
-    Ok(lists.into_iter().find_map(|(executable, list)| executable.is_none().then_some(list)))
+    dry_run::list(Subject { program, lowered, options })
 }
 
 /// Returns whether a wait ended because nothing could move. Outputs that do not depend on it are

@@ -61,8 +61,7 @@ impl Timed {
         let program = Arc::new(program);
         let whole = |e: Error| RunError::whole(&program, &e);
         let lowered = lower(&program, options)?;
-        let policies = &options.policies().map_err(whole)?;
-        let subject = Subject { program: &program, lowered: &lowered, options, policies };
+        let subject = Subject { program: &program, lowered: &lowered, options };
         dry_run::check(subject, Vec::new())?;
         let machine = options.open().map_err(whole)?;
         Execution::new(MachineExecutor::new(&machine), &program, &lowered, 0).declare_streams()?;

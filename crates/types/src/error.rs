@@ -139,6 +139,14 @@ pub enum Error {
         /// The instructions that have not completed and the state of each.
         state: String,
     },
+    /// A machine that only checks was asked for what a run would tell.
+    #[error(
+        "{what} depends on data, and a machine that only checks has none: run it with another driver"
+    )]
+    NotRun {
+        /// What was asked for.
+        what: &'static str,
+    },
     /// The machine's watchdog found that an instruction with a waiter exceeds its time limit.
     #[error("{0}")]
     Overdue(Arc<Overdue>),

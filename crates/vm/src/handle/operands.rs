@@ -20,7 +20,7 @@ pub(crate) fn stream_of(first: &Tensor) -> Result<Cow<'_, Stream>> {
     if lowering::computes_in(own.key(), first.device()) {
         return Ok(Cow::Borrowed(own));
     }
-    lowering::compute_stream(&mut machine.submitter(origin::caller()), first).map(Cow::Owned)
+    machine.submitter(origin::caller()).compute_stream(first).map(Cow::Owned)
 }
 
 /// Refuses operands on different devices.

@@ -149,19 +149,20 @@ impl Machine {
             has_priorities: AtomicBool::new(false),
             steps_at_once: match config.driver {
                 DriverKind::Threaded => STEPS_AT_ONCE,
-                DriverKind::Inline => u32::MAX,
+                DriverKind::Inline | DriverKind::Check => u32::MAX,
                 DriverKind::Simulated => 1,
             },
             step_checks: match config.driver {
                 DriverKind::Threaded => POLLS,
                 // No other thread makes the step.
-                DriverKind::Inline | DriverKind::Simulated => 0,
+                DriverKind::Inline | DriverKind::Simulated | DriverKind::Check => 0,
             },
         });
         let driver = match config.driver {
             DriverKind::Threaded => Driver::threaded(config.host_workers),
             DriverKind::Inline => Driver::inline(),
             DriverKind::Simulated => Driver::simulated(config.host_workers, config.simulation),
+            DriverKind::Check => Driver::Check,
         };
         let catalog = Box::new(Catalog(policies));
         let mut builder = InstructionsBuilder::new(
@@ -179,7 +180,8 @@ impl Machine {
             builder.check_memory()?;
         }
         let mut router = Router::new(tables.clone(), driver, config.annotations);
-        let watched = config.watchdog.filter(|_| config.driver != DriverKind::Simulated);
+        let is_timed = !matches!(config.driver, DriverKind::Simulated | DriverKind::Check);
+        let watched = config.watchdog.filter(|_| is_timed);
         let watchdog = watched.map(|limit| Watchdog::start(tables.clone(), limit)).transpose()?;
         router.watchdog.clone_from(&watchdog);
         let engine = Engine {
