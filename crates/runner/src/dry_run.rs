@@ -64,7 +64,8 @@ impl<'a> Subject<'a> {
         let Subject { program, lowered, options } = self;
         let whole = |e: Error| RunError::whole(program, &e);
         let executables = executables::compile(machine, program, lowered, options, None)?;
-        let executor = MachineExecutor { executables, binds: false, ..MachineExecutor::new(machine) };
+        let mut executor = MachineExecutor::new(machine);
+        (executor.executables, executor.binds) = (executables, false);
         let mut execution = Execution::new(executor, program, lowered, lowered.main.events);
         execution.declare_streams()?;
         if wanted {
