@@ -142,8 +142,8 @@ fn recordings(refused: &mut Refused) {
     refused.is("release", here!(r.read(&z, s)));
     refused.is("release", here!(r.access(&z, Access::Read, s, |_| Ok(()))));
     refused.is("release", here!(r.begin_section(&[z])));
-    refused.is("release", here!(r.spec(&z).cloned()));
-    refused.is("release", here!(r.device(&z).cloned()));
+    refused.is("release", here!(r.spec(&z)));
+    refused.is("release", here!(r.device(&z)));
     refused.is("none is open", here!(r.end_section()));
     here!(r.begin_section(&[x]).unwrap());
     refused.is("never ended", r.finish());
@@ -725,7 +725,6 @@ const FILES: &[&str] = &[
     "vm/src/executable/launched.rs",
     "vm/src/executable/layer.rs",
     "vm/src/executable/mod.rs",
-    "vm/src/executable/offline.rs",
     "vm/src/executable/overflow.rs",
     "vm/src/executable/recorded.rs",
     "vm/src/executable/recorded_call.rs",

@@ -19,7 +19,6 @@ use crate::dry_run::Subject;
 use crate::error::RunError;
 use crate::execution::Execution;
 use crate::lower::{Effect, Step, StepAction, lower};
-use crate::machine_executor::MachineExecutor;
 use crate::options::{Assigner, RunOptions};
 
 /// The tasks of a program on one stream.
@@ -99,11 +98,7 @@ struct Sketch<'a> {
 const UNKNOWN: usize = usize::MAX;
 
 impl<'a> Sketch<'a> {
-    fn new(
-        subject: Subject<'a>,
-        machine: &'a Machine,
-        execution: &Execution<'_, MachineExecutor<'_>>,
-    ) -> Sketch<'a> {
+    fn new(subject: Subject<'a>, machine: &'a Machine, execution: &Execution<'_>) -> Sketch<'a> {
         let mut sketch = Sketch {
             subject,
             machine,
@@ -126,7 +121,7 @@ impl<'a> Sketch<'a> {
         &mut self,
         (number, step): (usize, &Step),
         emitted: &[Instruction],
-        execution: &Execution<'_, MachineExecutor<'_>>,
+        execution: &Execution<'_>,
     ) {
         let Some(fixed) = self.fixed(step) else { return };
         let streams = self.machine.stream_keys().unwrap_or_default();
@@ -197,11 +192,7 @@ impl<'a> Sketch<'a> {
 
     /// Makes sure of the tensor of a value, if its shape is known. Returns its storage if that was
     /// made outside of instructions: an input, or a result of a recorded shape.
-    fn made(
-        &mut self,
-        value: ValueRef,
-        execution: &Execution<'_, MachineExecutor<'_>>,
-    ) -> Option<usize> {
+    fn made(&mut self, value: ValueRef, execution: &Execution<'_>) -> Option<usize> {
         let tensor = execution.get(value)?;
         let slot = tensor.tensor_ref().id;
         let name = self.machine.recorded(|recorder| recorder.name_of(slot)).ok()???;

@@ -14,7 +14,6 @@ use crate::executables;
 use crate::execution::Execution;
 use crate::executor::Executor;
 use crate::lower::Lowered;
-use crate::machine_executor::MachineExecutor;
 use crate::options::RunOptions;
 
 /// A lowered program, and the options that it is checked with.
@@ -53,18 +52,11 @@ impl<'a> Subject<'a> {
 
     /// Compiles the executables and makes the tensors of the program, whose statements have not
     /// been executed. Begins a list if one is `wanted`.
-    pub(crate) fn begin<'m>(
-        self,
-        machine: &'m Machine,
-        wanted: bool,
-    ) -> Result<Execution<'a, MachineExecutor<'m>>, RunError>
-    where
-        'a: 'm,
-    {
+    pub(crate) fn begin(self, machine: &Machine, wanted: bool) -> Result<Execution<'a>, RunError> {
         let Subject { program, lowered, options } = self;
         let whole = |e: Error| RunError::whole(program, &e);
         let executables = executables::compile(machine, program, lowered, options, None)?;
-        let mut executor = MachineExecutor::new(machine);
+        let mut executor = Executor::new(machine);
         (executor.executables, executor.binds) = (executables, false);
         let mut execution = Execution::new(executor, program, lowered, lowered.main.events);
         execution.declare_streams()?;

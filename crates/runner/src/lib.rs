@@ -17,11 +17,9 @@
 //! | `lower` | from statements to steps: the one place that reads statements |
 //! | `comparison` | the comparison of the ranks' collectives before their programs run |
 //! | `exchange` | the exchange of values between ranks, apart from their programs |
-//! | `execution`, `executor` | executes steps on any executor; the interface of executors |
+//! | `execution`, `executor` | executes steps; the machine that runs, checks or records them |
 //! | `dry_run` | a program on a machine that only checks: errors, and lists without a run |
 //! | `executables` | the executables that a trace declares, compiled |
-//! | `machine_executor` | the executor that is a machine |
-//! | `recording_executor` | the executor that records a list to be compiled |
 //! | `replay` | a whole program as an executable |
 //! | `program`, `list` | runs lowered statements; checks and runs a list of instructions |
 //! | [`assigner`] | the streams of a program that names none |
@@ -48,7 +46,6 @@ mod list;
 pub mod listing;
 pub mod loading;
 mod lower;
-mod machine_executor;
 mod measure;
 mod names;
 pub mod options;
@@ -56,7 +53,6 @@ mod outputs;
 mod program;
 pub mod ranks;
 mod recorded;
-mod recording_executor;
 mod replay;
 pub mod report;
 mod straight;

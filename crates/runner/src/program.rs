@@ -13,8 +13,8 @@ use millstream_vm::{DriverKind, Machine, Range, Tensor, with_origin};
 use crate::dry_run::Subject;
 use crate::error::{RunError, distinct, placed};
 use crate::execution::Execution;
+use crate::executor::Executor;
 use crate::lower::Lowered;
-use crate::machine_executor::MachineExecutor;
 use crate::measure::Before;
 use crate::names::{names, stream_names};
 use crate::options::{Progress, RunOptions};
@@ -136,7 +136,7 @@ fn round(
     let whole = |e: Error| RunError::whole(program, &e);
     let device =
         |k: usize| program.tensors[k].device.clone().unwrap_or_else(|| options.device.clone());
-    let executor = MachineExecutor::new(machine);
+    let executor = Executor::new(machine);
     let mut execution = Execution::new(executor, program, lowered, lowered.main.events);
     execution.declare_streams()?;
     let kept = replayed.as_ref().map(|replayed| &replayed.tensors);
@@ -266,10 +266,7 @@ fn is_stuck(error: &Error) -> bool {
     matches!(error.without_place(), Error::Stuck { .. })
 }
 
-fn read_all(
-    program: &Program,
-    execution: &mut Execution<'_, MachineExecutor<'_>>,
-) -> Result<Vec<Read>, RunError> {
+fn read_all(program: &Program, execution: &mut Execution<'_>) -> Result<Vec<Read>, RunError> {
     let mut reads = Vec::with_capacity(program.outputs.len());
     for output in &program.outputs {
         let place = output.site.span();

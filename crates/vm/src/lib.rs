@@ -35,8 +35,9 @@ mod tensor;
 pub use capture::{CaptureLimits, Traced, TracedCall, TracedReport};
 pub use dependency_engine::{Bulk, ClosureResult, DependencyEngine, Operator, Prop, Push, Var};
 pub use executable::{
-    CallLayout, Executable, FoldedCalls, LaunchBuilder, Launched, Layouts, Recorded, RecordedCall, RecordedLaunch, RecordedTensor, Recorder,
-    ShardBuilder, Sharded, USUAL_PASSES, Workspace, accepts,
+    CallLayout, Executable, FoldedCalls, LaunchBuilder, Launched, Layouts, Recorded, RecordedCall,
+    RecordedLaunch, RecordedTensor, Recorder, ShardBuilder, Sharded, USUAL_PASSES, Workspace,
+    accepts,
 };
 pub use gradient::{Tape, autocast, no_grad, optimisers};
 pub use handle::batch::Batch;

@@ -6,14 +6,15 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::{Launch, LaunchOperand};
 use millstream_instructions::{Body, Outcome, TensorRef};
+use millstream_runtime::engine::Engine;
 use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_runtime::tapes::tape::FormalKind;
 use millstream_types::{
     Access, AttrValue, Error, ListId, Origin, Result, ScalarId, StreamId, StreamType,
 };
 
-use super::recorder::{RecordedTensor, Recorder};
 use super::launch::MadeOutput;
+use super::recorder::{RecordedTensor, Recorder, list_of};
 use super::{Executable, ExecutableInner};
 
 impl Recorder {
@@ -61,7 +62,7 @@ impl Recorder {
         // Each launch has an entry of its own, as its functions are numbered for it.
         let id = ListId(self.executables);
         self.executables += 1;
-        self.sink.recorder.executable(id, &list);
+        list_of(&mut self.engine()).executable(id, &list);
         id
     }
 }
@@ -214,7 +215,8 @@ impl<'a> RecordedLaunch<'a> {
         let list = recorder.executable(inner);
         let section = recorder.sections.last().copied();
         let scalars = recorder.scalars_within(inner, &scalars);
-        let Recorder { builder, sink, .. } = recorder;
+        let mut engine = recorder.engine();
+        let Engine { builder, router: sink, .. } = &mut *engine;
         let (program, specs) = (&inner.program, inner.memory_specs()?);
         let mut operands: SmallVec<[LaunchOperand<'_>; 8]> = SmallVec::new();
         for (k, (formal, given)) in program.formals.iter().zip(&given).enumerate() {

@@ -6,7 +6,6 @@ use millstream_runtime::host::Blob;
 use millstream_runtime::scope::origin;
 use millstream_types::{Access, Error, Origin, Result, StreamType};
 
-
 use super::request::{self, Request, Sole, Verb};
 use super::{Completion, Tensor};
 

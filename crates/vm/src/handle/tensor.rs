@@ -540,7 +540,7 @@ impl Tensor {
         machine.shared.observe(point, origin)?;
         result.unwrap_or_else(|| {
             let message = "a read completed without a result".to_owned();
-            machine.known("the elements of a tensor")?;
+            machine.known(None)?;
             Err(Error::Internal { message })
         })
     }

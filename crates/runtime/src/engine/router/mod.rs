@@ -19,7 +19,8 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::PreparedCall;
 use millstream_instructions::{
-    Body, External, Frontier, Instruction, ListRecorder, Placement, Priority, Sink, TensorRef, Via,
+    Body, External, Frontier, Instruction, ListRecorder, Placement, Priority, ScalarDecl, Sink,
+    TensorRef, Via,
 };
 use millstream_ops::collective::{self, Channel, Numbering};
 use millstream_stream_policy::KnownChunks;
@@ -494,6 +495,10 @@ impl Sink for Router {
             stream.completed.set(self.tables.points.stream(point.stream).completed());
         }
         stream.completed.get() >= point.seq
+    }
+
+    fn scalars(&self) -> &[ScalarDecl] {
+        self.recorder.as_ref().map_or(&[], |recorder| &recorder.list().scalars)
     }
 
     fn annotated(&self) -> bool {

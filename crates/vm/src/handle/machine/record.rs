@@ -2,7 +2,7 @@
 
 use millstream_instructions::{InstructionList, ListRecorder};
 use millstream_runtime::driver::DriverKind;
-use millstream_runtime::engine::Engine;
+use millstream_runtime::engine::{Engine, MadeTensor};
 use millstream_runtime::scope::origin::{self, at_caller};
 use millstream_types::{
     DeviceId, Error, Origin, Result, StreamId, StreamKey, StreamType, TensorSpec,
@@ -125,10 +125,14 @@ impl Machine {
         if let Some(recorder) = &mut router.recorder {
             recorder.external(builder.external(name, made)?);
         }
-        // Of no stream: calls choose theirs as for a tensor of another machine's memory.
+        Ok(self.unplaced(engine.made(made)?))
+    }
+
+    /// Returns the handle of a tensor of no stream: calls on it choose theirs by its device.
+    pub(crate) fn unplaced(&self, made: MadeTensor) -> Tensor {
         let key = StreamKey::new(DeviceId::cpu(0), StreamType::BARRIER, 0);
         let stream = Stream { machine: self.clone(), id: StreamId(u16::MAX), key, lease: None };
-        Ok(self.tensor(engine.made(made)?, &stream, &Origin::Unknown))
+        self.tensor(made, &stream, &Origin::Unknown)
     }
 
     /// Returns what `read` finds in the list that is being recorded, if one is.
@@ -150,13 +154,14 @@ impl Machine {
         Ok(self.shared.lock()?.router.recorder.as_ref().map(read))
     }
 
-    /// Refuses what only a run tells, on a machine that only checks.
+    /// Refuses what only a run tells, on a machine that only checks: elements, or the size of a
+    /// result of an op.
     ///
     /// # Errors
     /// It is such a machine.
-    pub(crate) fn known(&self, what: &'static str) -> Result<()> {
+    pub(crate) fn known(&self, op: Option<&str>) -> Result<()> {
         match self.shared.driver {
-            DriverKind::Check => Err(Error::NotRun { what }),
+            DriverKind::Check => Err(Error::NotRun { op: op.map(str::to_owned) }),
             _ => Ok(()),
         }
     }
