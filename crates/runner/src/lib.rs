@@ -149,8 +149,8 @@ pub fn prepare(program: Arc<Program>, options: &RunOptions) -> Result<Prepared, 
             Kind::Statements(lowered)
         }
         Body::Instructions(lines) => {
-            let policies = &options.policies().map_err(|e| RunError::whole(&program, &e))?;
-            Kind::List(Box::new(list::check(policies, &options.machine.ops, &program, lines)?))
+            let machine = options.checking().map_err(|e| RunError::whole(&program, &e))?;
+            Kind::List(Box::new(list::check(&machine, &options.machine.ops, &program, lines)?))
         }
     };
     let is_serial = options.machine.communicator.ranks() == 1

@@ -46,6 +46,16 @@ pub struct RecordedTensor(pub(super) TensorRef);
 
 impl RecordedTensor {
     /// Returns a tensor of the machine that records a list ([`Recorder::list`]) as one of the list.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// assert_eq!(RecordedTensor::of(&r.shown(&x)?), x);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn of(tensor: &Tensor) -> RecordedTensor {
         RecordedTensor(tensor.tensor_ref())
     }
@@ -201,6 +211,16 @@ impl Recorder {
     }
 
     /// Returns a tensor of the list as one of the machine that records it.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// assert!(r.shown(&x)?.read().is_err()); // there is nothing to read before a launch
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The tensor was released.

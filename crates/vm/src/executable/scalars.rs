@@ -105,6 +105,16 @@ pub(super) fn generators_of(list: &InstructionList) -> Vec<Generator> {
 impl Recorder {
     /// Declares a generator, and takes its next draw for each launch. Returns the seed and the
     /// offset, for the arguments of a random call.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// let [seed, offset] = r.draw(&Generator::new(7));
+    /// let y = r.call("uniform", &[]).attr("shape", vec![3]).attr("seed", seed);
+    /// y.attr("offset", offset).run()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn draw(&mut self, generator: &Generator) -> [ScalarUse; 2] {
         uses(self.draws(generator, 1))
     }
