@@ -29,7 +29,6 @@ mod dependency_engine;
 mod executable;
 mod gradient;
 mod handle;
-pub mod lowering;
 mod tensor;
 
 pub use capture::{CaptureLimits, Traced, TracedCall, TracedReport};
@@ -42,6 +41,7 @@ pub use executable::{
 pub use gradient::{Tape, autocast, no_grad, optimisers};
 pub use handle::batch::Batch;
 pub use handle::generator::{Generator, GeneratorState};
+pub use handle::lowering;
 pub use handle::machine::{CallBuilder, Machine, MachineConfig, Profiling, RangeGuard};
 pub use handle::prepared::{Prepared, TensorHandle};
 pub use handle::seed::Seed;

@@ -7,7 +7,7 @@ use millstream_types::{
     DType, DeviceId, Layout, Result, StreamId, StreamKey, StreamType, TensorSpec,
 };
 
-use crate::lowering;
+use crate::handle::lowering;
 
 use super::recorder::{RecordedTensor, Recorder};
 

@@ -13,7 +13,7 @@ use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result, StreamId, TensorSpec};
 
 use crate::handle::generator::Generator;
-use crate::lowering::InnerCalls;
+use crate::handle::lowering::InnerCalls;
 
 use super::recorder::{RecordedTensor, Recorder};
 

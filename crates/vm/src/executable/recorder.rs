@@ -22,8 +22,8 @@ use millstream_types::{
 
 use crate::handle::Tensor;
 use crate::handle::generator::Generator;
+use crate::handle::lowering;
 use crate::handle::machine::Machine;
-use crate::lowering;
 
 use super::Signature;
 use super::folded::FoldedCalls;

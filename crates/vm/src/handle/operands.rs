@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use millstream_runtime::scope::origin;
 use millstream_types::{Error, Result};
 
+use crate::handle::lowering;
 use crate::handle::{Stream, Tensor, has_current, innermost_on};
-use crate::lowering;
 
 /// Returns the stream of a call whose first operand is `first`: that of the innermost
 /// [`with_stream`](crate::with_stream) scope on the tensor's device, or else the tensor's.

@@ -14,8 +14,8 @@ use millstream_types::{
     DeviceId, Error, Origin, Result, StreamId, StreamKey, TensorId, TensorSpec,
 };
 
+use crate::handle::lowering::{self, Submitter};
 use crate::handle::machine::Machine;
-use crate::lowering::{self, Submitter};
 
 use super::global::Global;
 use super::leaf::LeafSlot;

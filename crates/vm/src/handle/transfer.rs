@@ -3,8 +3,8 @@
 use millstream_runtime::scope::origin;
 use millstream_types::{Origin, Result};
 
+use crate::handle::lowering::Submitter;
 use crate::handle::machine::Machine;
-use crate::lowering::Submitter;
 
 use super::request::{self, Request, Verb};
 use super::{Stream, Tensor};

@@ -7,9 +7,9 @@ use millstream_types::{Attrs, DType, Element, Error, Result, Sharding, TensorSpe
 use smallvec::SmallVec;
 
 use crate::handle::global;
+use crate::handle::lowering::InnerCalls;
 use crate::handle::request::{self, Request, Results, Verb};
 use crate::handle::{Stream, Tensor};
-use crate::lowering::InnerCalls;
 
 use super::call::CallBuilder;
 
