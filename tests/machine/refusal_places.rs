@@ -9,12 +9,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use millstream::instructions::builder::OfflineSink;
 use millstream::instructions::text::{parse_list, print_list};
-use millstream::instructions::{BuilderConfig, InstructionsBuilder};
-use millstream::stream_policy::Catalog;
-use millstream::types::{ListId, ReadId};
-use millstream::vm::{OfflineLaunch, OfflineLaunches};
+use millstream::types::ReadId;
 use millstream::*;
 use millstream_testing::machine::*;
 use millstream_verify::{CheckOptions, check_with};
@@ -146,8 +142,8 @@ fn recordings(refused: &mut Refused) {
     refused.is("release", here!(r.read(&z, s)));
     refused.is("release", here!(r.access(&z, Access::Read, s, |_| Ok(()))));
     refused.is("release", here!(r.begin_section(&[z])));
-    refused.is("release", here!(r.spec(&z).cloned()));
-    refused.is("release", here!(r.device(&z).cloned()));
+    refused.is("release", here!(r.spec(&z)));
+    refused.is("release", here!(r.device(&z)));
     refused.is("none is open", here!(r.end_section()));
     here!(r.begin_section(&[x]).unwrap());
     refused.is("never ended", r.finish());
@@ -452,17 +448,6 @@ fn launches(refused: &mut Refused) {
     let filled = filled.unwrap().compile().unwrap();
     let large = "a call refuses a scalar: ";
     refused.is(large, here!(filled.launch().input("x", &x).scalar("value", 1e39).run()));
-
-    let catalog = Box::new(Catalog(m.policies().clone()));
-    let ops = Arc::new(millstream::ops::standard());
-    let mut builder = InstructionsBuilder::new(&BuilderConfig::default(), ops, catalog);
-    let key = StreamKey::new(CPU, StreamType::LAZY_JOB_LAUNCHER, 0);
-    let stream = builder.stream(&key).unwrap();
-    let origin = here!(Origin::caller());
-    let launch =
-        OfflineLaunch { stream, list: ListId(0), section: None, workspaces: &[], origin: &origin };
-    let (mut dry, mut sink) = (OfflineLaunches::new(f), OfflineSink::default());
-    refused.is("is not given", dry.launch(&mut builder, &mut sink, &[], &[], &[], launch));
 }
 
 fn foreign_lists(refused: &mut Refused) {
@@ -740,7 +725,6 @@ const FILES: &[&str] = &[
     "vm/src/executable/launched.rs",
     "vm/src/executable/layer.rs",
     "vm/src/executable/mod.rs",
-    "vm/src/executable/offline.rs",
     "vm/src/executable/overflow.rs",
     "vm/src/executable/recorded.rs",
     "vm/src/executable/recorded_call.rs",

@@ -40,8 +40,6 @@ mod gradient;
 mod handle;
 #[path = "../../crates/runtime/src/host/mod.rs"]
 mod host;
-#[path = "../../crates/vm/src/lowering/mod.rs"]
-mod lowering;
 #[path = "../../crates/runtime/src/pool/mod.rs"]
 mod pool;
 #[path = "../../crates/runtime/src/profile/mod.rs"]

@@ -94,7 +94,6 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-trace",
             "millstream-ep",
             "millstream-kernels",
-            "millstream-stream-policy",
             "millstream-vm",
         ],
     ),
@@ -263,15 +262,7 @@ pub(crate) const FOLDERS: &[Folders] = &[
     },
     Folders {
         src: "crates/vm/src",
-        order: &[
-            "lowering",
-            "handle",
-            "tensor",
-            "gradient",
-            "executable",
-            "capture",
-            "dependency_engine",
-        ],
+        order: &["handle", "tensor", "gradient", "executable", "capture", "dependency_engine"],
         upward: &[],
     },
 ];

@@ -10,11 +10,12 @@ use smallvec::SmallVec;
 
 use millstream_instructions::assigner::{LastUses, Place, Platform, Target, Task, assign_in_order};
 use millstream_instructions::passes::{CoreCosts, CostModel};
-use millstream_instructions::{Body, Class, Instruction};
+use millstream_instructions::{Body, Class, Instruction, ListRecorder};
 use millstream_trace::{Program, ValueRef};
 use millstream_types::{Access, DeviceId, TensorId, TensorSpec};
+use millstream_vm::Machine;
 
-use crate::dry_run::{DryRun, Log, Subject};
+use crate::dry_run::Subject;
 use crate::error::RunError;
 use crate::execution::Execution;
 use crate::lower::{Effect, Step, StepAction, lower};
@@ -37,20 +38,22 @@ pub struct Tasks {
 /// # Errors
 /// A mistake in the program, with its place.
 pub fn tasks(program: &Program, options: &RunOptions) -> Result<Tasks, RunError> {
-    let policies = &options.policies().map_err(|e| RunError::whole(program, &e))?;
     let lowered = &lower(program, &options.clone().assigner(Assigner::Auto).replay(true))?;
-    of_subject(Subject { program, lowered, options, policies })
+    of_subject(Subject { program, lowered, options })
 }
 
 fn of_subject(subject: Subject<'_>) -> Result<Tasks, RunError> {
-    let (mut execution, _) = subject.begin(Log::Steps(Vec::new()))?;
-    let mut sketch = Sketch::new(subject, &execution);
+    let whole = |e| RunError::whole(subject.program, &e);
+    let machine = &subject.machine()?;
+    let mut execution = subject.begin(machine, true)?;
+    execution.executor.stands_in = true;
+    let mut sketch = Sketch::new(subject, machine, &execution);
     for (number, step) in subject.lowered.main.steps.iter().enumerate() {
         execution.step(step)?;
-        let emitted = match &mut execution.executor.log {
-            Log::Steps(emitted) => std::mem::take(emitted),
-            Log::None | Log::List(_) => Vec::new(),
-        };
+        let before = sketch.emitted;
+        let emitted = |recorder: &ListRecorder| recorder.list().instructions[before..].to_vec();
+        let emitted = machine.recorded(emitted).map_err(whole)?.unwrap_or_default();
+        sketch.emitted += emitted.len();
         sketch.add((number, step), &emitted, &execution);
     }
     let Sketch { tasks, devices, steps, .. } = sketch;
@@ -77,13 +80,16 @@ pub(crate) fn streams(subject: Subject<'_>) -> Option<Vec<(usize, usize)>> {
 /// The tasks of a program so far.
 struct Sketch<'a> {
     subject: Subject<'a>,
+    machine: &'a Machine,
+    /// The number of the instructions so far.
+    emitted: usize,
     tasks: Vec<Task>,
     /// The number of each task's step.
     steps: Vec<usize>,
     /// The devices of the calls that name no stream. The streams of each are a group.
     devices: Vec<DeviceId>,
     uses: LastUses,
-    /// The storage and the description of each tensor.
+    /// The storage and the description of each tensor of the list.
     tensors: HashMap<TensorId, (usize, TensorSpec)>,
     storages: usize,
 }
@@ -92,9 +98,11 @@ struct Sketch<'a> {
 const UNKNOWN: usize = usize::MAX;
 
 impl<'a> Sketch<'a> {
-    fn new(subject: Subject<'a>, execution: &Execution<'_, DryRun>) -> Sketch<'a> {
+    fn new(subject: Subject<'a>, machine: &'a Machine, execution: &Execution<'_>) -> Sketch<'a> {
         let mut sketch = Sketch {
             subject,
+            machine,
+            emitted: 0,
             tasks: Vec::new(),
             steps: Vec::new(),
             devices: Vec::new(),
@@ -113,13 +121,10 @@ impl<'a> Sketch<'a> {
         &mut self,
         (number, step): (usize, &Step),
         emitted: &[Instruction],
-        execution: &Execution<'_, DryRun>,
+        execution: &Execution<'_>,
     ) {
-        let Some(fixed) = self.fixed(step) else {
-            // The id of a released tensor may be that of another one from now on.
-            emitted.iter().filter_map(|i| i.body.ends()).for_each(|tensor| self.forget(tensor));
-            return;
-        };
+        let Some(fixed) = self.fixed(step) else { return };
+        let streams = self.machine.stream_keys().unwrap_or_default();
         let task = self.tasks.len();
         let (mut before, mut time, mut device) = (Vec::new(), 0, None);
         for Instruction { body, .. } in emitted {
@@ -128,20 +133,16 @@ impl<'a> Sketch<'a> {
                 let storage = of.map(|(storage, _)| *storage);
                 self.insert(tensor, storage, spec);
             }
-            if let Some(tensor) = body.ends() {
-                self.forget(tensor);
-            }
             let (Class::Computes, Some(at)) = (body.class(), body.at()) else { continue };
-            let key = execution.executor.builder.streams().nth(at.stream.index());
-            device = key.map(|stream| stream.key.device.clone());
-            time += self.time(body, device.as_ref(), &execution.executor);
+            device = streams.get(at.stream.index()).map(|key| key.device.clone());
+            time += self.time(body, device.as_ref());
             for operand in body.operands() {
                 if let Some((storage, _)) = self.tensors.get(&operand.tensor) {
                     before.extend(self.uses.note(*storage, operand.access.writes(), task));
                 }
             }
         }
-        let is_unknown = step.action.operands().any(|v| execution.get(*v) == Some(&None));
+        let is_unknown = step.action.operands().any(|v| execution.is_unknown(*v));
         if is_unknown {
             before.extend(self.uses.note(UNKNOWN, true, task));
             device = device.or_else(|| Some(self.subject.options.device.clone()));
@@ -191,17 +192,12 @@ impl<'a> Sketch<'a> {
 
     /// Makes sure of the tensor of a value, if its shape is known. Returns its storage if that was
     /// made outside of instructions: an input, or a result of a recorded shape.
-    fn made(&mut self, value: ValueRef, execution: &Execution<'_, DryRun>) -> Option<usize> {
-        let tensor = (*execution.get(value)?)?;
-        if self.tensors.contains_key(&tensor.id) {
-            return None;
-        }
-        let spec = execution.executor.builder.spec(tensor).ok()?;
-        Some(self.insert(tensor.id, None, spec))
-    }
-
-    fn forget(&mut self, tensor: TensorId) {
-        self.tensors.remove(&tensor);
+    fn made(&mut self, value: ValueRef, execution: &Execution<'_>) -> Option<usize> {
+        let tensor = execution.get(value)?;
+        let slot = tensor.tensor_ref().id;
+        let name = self.machine.recorded(|recorder| recorder.name_of(slot)).ok()???;
+        let is_known = self.tensors.contains_key(&name);
+        (!is_known).then(|| self.insert(name, None, tensor.spec()))
     }
 
     fn insert(&mut self, tensor: TensorId, storage: Option<usize>, spec: &TensorSpec) -> usize {
@@ -212,13 +208,13 @@ impl<'a> Sketch<'a> {
     }
 
     /// Returns the time of an instruction on a device.
-    fn time(&self, body: &Body, device: Option<&DeviceId>, run: &DryRun) -> u64 {
+    fn time(&self, body: &Body, device: Option<&DeviceId>) -> u64 {
         let Some(op) = body.op() else { return 0 };
         let specs = |keep: fn(Access) -> bool| -> SmallVec<[&TensorSpec; 4]> {
             let operands = body.operands().iter().filter(|operand| keep(operand.access));
             operands.filter_map(|o| self.tensors.get(&o.tensor)).map(|(_, spec)| spec).collect()
         };
-        let Some(op) = run.builder.ops().get(op) else { return 0 };
+        let Some(op) = self.subject.options.machine.ops.get(op) else { return 0 };
         let name = op.name();
         costs_of(device).call(name, &specs(Access::reads), &specs(Access::writes))
     }

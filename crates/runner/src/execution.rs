@@ -1,16 +1,18 @@
-//! Executes the steps of a lowered program on any executor, and checks recorded specs.
+//! Executes the steps of a lowered program, and checks recorded specs.
 //!
 //! Long because each kind of step is executed here.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use millstream_ops::OpRegistry;
 use millstream_trace::{MAX_ERRORS, Part, Program, Span, Target, TraceError, ValueRef};
 use millstream_types::{Error, Origin, ScalarUse, ScalarValue, SourceFile, StreamKey, StreamMode};
 use millstream_vm::lowering::compute_device;
+use millstream_vm::{Event, Stream, Tensor};
 
 use crate::error::RunError;
-use crate::executor::{Executor, LaunchCall, OpCall};
+use crate::executor::{Executor, LaunchCall, Operands, is_of_run};
 use crate::lower::{
     Effect, Lowered, LoweredBlock, LoweredCall, LoweredLaunch, Step, StepAction, StreamSlot,
 };
@@ -18,30 +20,35 @@ use crate::options::Progress;
 use crate::report::ReadReports;
 
 /// A block of a lowered program on its way through an executor.
-pub(crate) struct Execution<'a, E: Executor> {
-    pub(crate) executor: E,
+pub(crate) struct Execution<'a> {
+    pub(crate) executor: Executor,
     program: &'a Program,
     lowered: &'a Lowered,
     file: Arc<SourceFile>,
-    values: Vec<Option<E::Tensor>>,
-    events: Vec<Option<E::Event>>,
+    values: Vec<Option<Tensor>>,
+    events: Vec<Option<Event>>,
+    /// The values whose shapes only a run tells. Calls on them are checked no further than
+    /// lowering does.
+    unknown: HashSet<ValueRef>,
+    /// Whether a call was not made, because a shape depends on data.
+    pub(crate) is_incomplete: bool,
     /// The numbers of the launch whose statements are executed in its place.
     scalars: Vec<ScalarValue>,
     /// The streams that a step has used.
-    streams: Vec<Option<E::Stream>>,
+    streams: Vec<Option<Stream>>,
     progress: Option<&'a Progress>,
     /// What the program's statements read.
     pub(crate) reads: ReadReports,
 }
 
-impl<'a, E: Executor> Execution<'a, E> {
+impl<'a> Execution<'a> {
     /// Returns the execution of a block of `lowered` that names `events` events.
     pub(crate) fn new(
-        executor: E,
+        executor: Executor,
         program: &'a Program,
         lowered: &'a Lowered,
         events: usize,
-    ) -> Execution<'a, E> {
+    ) -> Execution<'a> {
         Execution {
             executor,
             program,
@@ -49,6 +56,8 @@ impl<'a, E: Executor> Execution<'a, E> {
             file: Arc::new(program.source.file()),
             values: vec![None; program.values.len()],
             events: vec![None; events],
+            unknown: HashSet::new(),
+            is_incomplete: false,
             scalars: Vec::new(),
             streams: vec![None; lowered.streams.len()],
             progress: None,
@@ -78,18 +87,28 @@ impl<'a, E: Executor> Execution<'a, E> {
     }
 
     /// Gives a value its tensor.
-    pub(crate) fn set(&mut self, value: ValueRef, tensor: E::Tensor) {
+    pub(crate) fn set(&mut self, value: ValueRef, tensor: Tensor) {
         self.values[value.index()] = Some(tensor);
     }
 
     /// Returns the tensor of a value that lives.
-    pub(crate) fn get(&self, value: ValueRef) -> Option<&E::Tensor> {
+    pub(crate) fn get(&self, value: ValueRef) -> Option<&Tensor> {
         self.values[value.index()].as_ref()
     }
 
     /// Takes the tensor of a value, if it was made and not released.
-    pub(crate) fn take(&mut self, value: ValueRef) -> Option<E::Tensor> {
+    pub(crate) fn take(&mut self, value: ValueRef) -> Option<Tensor> {
         self.values[value.index()].take()
+    }
+
+    /// Returns whether the shape of a value depends on data that this execution does not have.
+    pub(crate) fn is_unknown(&self, value: ValueRef) -> bool {
+        self.unknown.contains(&value)
+    }
+
+    /// Returns those of the values whose shapes are known.
+    fn known(&self, named: &[ValueRef]) -> Vec<ValueRef> {
+        named.iter().copied().filter(|value| !self.is_unknown(*value)).collect()
     }
 
     fn origin(&self, span: Span) -> Origin {
@@ -118,9 +137,15 @@ impl<'a, E: Executor> Execution<'a, E> {
     /// # Errors
     /// The refusal, with its place.
     pub(crate) fn step(&mut self, step: &Step) -> Result<(), RunError> {
+        if !self.unknown.is_empty() && step.action.operands().any(|v| self.is_unknown(*v)) {
+            let done = self.step_on_unknown(step);
+            return done.map_err(|e| RunError::at(self.program, step.span, &e));
+        }
         match &step.action {
             StepAction::Call(call) => self.call(call, step.span),
-            StepAction::Launch(launch) if E::INLINES_LAUNCHES => self.inline(launch, step.span),
+            StepAction::Launch(launch) if self.executor.is_recording() => {
+                self.inline(launch, step.span)
+            }
             StepAction::Launch(launch) => {
                 let done = self.launch(launch, &self.origin(step.span));
                 done.map_err(|e| RunError::at(self.program, step.span, &e))
@@ -130,6 +155,42 @@ impl<'a, E: Executor> Execution<'a, E> {
                 done.map_err(|e| RunError::at(self.program, step.span, &e))
             }
         }
+    }
+
+    /// Does what a step with tensors of unknown shapes does with its other tensors.
+    fn step_on_unknown(&mut self, step: &Step) -> Result<(), Error> {
+        match &step.action {
+            StepAction::Call(call) => {
+                let stream = self.stream_of_call(call)?;
+                self.without_results(call, &stream)
+            }
+            StepAction::Launch(launch) => {
+                self.is_incomplete = true;
+                self.unknown.extend(launch.outputs.iter().filter_map(|target| match target {
+                    Some(Target::New(value)) => Some(*value),
+                    Some(Target::Into(_)) | None => None,
+                }));
+                Ok(())
+            }
+            StepAction::Effect(Effect::Read(_)) => Ok(()),
+            StepAction::Effect(effect) => self.effect(effect, &self.origin(step.span)),
+        }
+    }
+
+    /// Notes that the shapes of a call's results depend on data, but for those that the executor
+    /// has stand-ins for.
+    fn without_results(&mut self, call: &LoweredCall, stream: &Stream) -> Result<(), Error> {
+        self.is_incomplete = true;
+        for &value in &call.results {
+            let declared = self.program.value(value);
+            let recorded = declared.recorded.as_ref();
+            let made = recorded.map(|spec| self.executor.stand_in(&declared.name, spec, stream));
+            match made.transpose()?.flatten() {
+                Some(tensor) => self.set(value, tensor),
+                None => drop(self.unknown.insert(value)),
+            }
+        }
+        Ok(())
     }
 
     /// Executes a block past steps that are refused, and adds the refusals to `refused`. What a
@@ -145,7 +206,8 @@ impl<'a, E: Executor> Execution<'a, E> {
         refused: &mut Vec<TraceError>,
     ) -> Result<(), RunError> {
         for step in &block.steps {
-            let is_made = |value: &ValueRef| self.values[value.index()].is_some();
+            let is_made =
+                |value: &ValueRef| self.values[value.index()].is_some() || self.is_unknown(*value);
             let is_begin = matches!(step.action, StepAction::Effect(Effect::BeginSection(_)));
             let is_partial = self.program.is_partial || !refused.is_empty();
             if is_partial && !step.action.operands().all(is_made) {
@@ -233,17 +295,16 @@ impl<'a, E: Executor> Execution<'a, E> {
                 .iter()
                 .map(|value| tensor(values, *value))
                 .collect::<Result<_, _>>()?,
-            outputs: declared.results.len(),
         };
         let made = self.executor.launch(&call, stream.as_ref(), origin)?;
-        let given: Vec<E::Tensor> =
+        let given: Vec<Tensor> =
             call.inputs.iter().chain(&call.bound).map(|(_, given)| (*given).clone()).collect();
         for (tensor, target) in made.into_iter().zip(&launch.outputs) {
             match target {
                 Some(Target::New(value)) => self.set(*value, tensor),
                 Some(Target::Into(_)) => {}
                 // An output that is a tensor of the launch lives on.
-                None if given.iter().any(|given| self.executor.is_same(given, &tensor)) => {}
+                None if given.iter().any(|given| given.tensor_ref() == tensor.tensor_ref()) => {}
                 None => self.executor.release(&tensor, origin)?,
             }
         }
@@ -276,14 +337,13 @@ impl<'a, E: Executor> Execution<'a, E> {
             Effect::Read(value) => {
                 let read = tensor(&self.values, *value)?;
                 let elements = self.executor.read(read, origin)?;
-                let spec = self.executor.spec(read);
-                if let Some((bytes, spec)) = elements.zip(spec) {
-                    self.reads.note(&self.program.value(*value).name, origin, &spec, bytes);
+                if let Some(bytes) = elements {
+                    self.reads.note(&self.program.value(*value).name, origin, read.spec(), bytes);
                 }
             }
             Effect::Touch { tensors: touched, stream } => {
                 let stream = self.stream(*stream)?;
-                let touched = tensors(&self.values, touched)?;
+                let touched = tensors(&self.values, &self.known(touched))?;
                 self.executor.touch(&touched, &stream, origin)?;
             }
             Effect::Barrier { global } => self.executor.barrier(*global, origin)?,
@@ -292,7 +352,7 @@ impl<'a, E: Executor> Execution<'a, E> {
                 self.executor.synchronize(&stream, origin)?;
             }
             Effect::BeginSection(held) => {
-                let held = tensors(&self.values, held)?;
+                let held = tensors(&self.values, &self.known(held))?;
                 self.executor.begin_section(&held, origin)?;
             }
             Effect::EndSection => self.executor.end_section(origin)?,
@@ -301,7 +361,7 @@ impl<'a, E: Executor> Execution<'a, E> {
     }
 
     /// Returns the executor's stream, which it is asked for once.
-    fn stream(&mut self, slot: StreamSlot) -> Result<E::Stream, Error> {
+    fn stream(&mut self, slot: StreamSlot) -> Result<Stream, Error> {
         if let Some(stream) = &self.streams[slot.index()] {
             return Ok(stream.clone());
         }
@@ -313,14 +373,14 @@ impl<'a, E: Executor> Execution<'a, E> {
 
     /// Returns the stream of a call. A call that names none and has no operand on the device of its
     /// stream runs on the compute stream of the same number on the device of its first operand.
-    fn stream_of_call(&mut self, call: &LoweredCall) -> Result<E::Stream, Error> {
+    fn stream_of_call(&mut self, call: &LoweredCall) -> Result<Stream, Error> {
         let own = &self.lowered.streams[call.stream.index()].0;
         let mut elsewhere = None;
         if call.stream.index() >= self.program.streams.len() {
             let operands = call.inputs.iter().chain(call.out.iter().flatten());
             for &operand in operands {
                 let known = self.values[operand.index()].as_ref();
-                let Some(memory) = known.and_then(|t| self.executor.device(t)) else { continue };
+                let Some(memory) = known.map(Tensor::device) else { continue };
                 if *memory == own.device || memory.is_host() && own.device.is_host() {
                     return self.stream(call.stream);
                 }
@@ -349,17 +409,15 @@ impl<'a, E: Executor> Execution<'a, E> {
                 &launched
             }
         };
-        let op_call = OpCall {
-            op: call.op,
-            name: &call.name,
+        let operands = Operands {
             inputs: tensors(&self.values, &call.inputs).map_err(at)?,
             out: out.transpose().map_err(at)?,
             attrs,
-            priority: call.priority,
-            named: call.results.len(),
-            is_collective: call.is_collective,
         };
-        let results = self.executor.call(&op_call, &stream, &origin).map_err(at)?;
+        let results = match self.executor.call(call, &operands, &stream, &origin) {
+            Err(e) if is_of_run(&e) => return self.without_results(call, &stream).map_err(at),
+            results => results.map_err(at)?,
+        };
         if results.len() < call.results.len() {
             let (op, made, named) = (&call.name, results.len(), call.results.len());
             let message = format!("{op} gives {made} result(s), and 'out' names {named}");
@@ -367,11 +425,8 @@ impl<'a, E: Executor> Execution<'a, E> {
         }
         for (&value, result) in call.results.iter().zip(results) {
             let recorded = program.value(value).recorded.as_ref();
-            let result = match recorded {
-                Some(spec) => self.executor.completed(result, spec, &stream).map_err(at)?,
-                None => result,
-            };
-            if let Some((recorded, found)) = recorded.zip(self.executor.spec(&result))
+            let found = result.spec();
+            if let Some(recorded) = recorded
                 && (recorded.dtype, recorded.shape()) != (found.dtype, found.shape())
             {
                 let (found, recorded) = (found.brief(), recorded.brief());
@@ -414,10 +469,10 @@ fn internal(message: &str) -> Error {
 
 /// Returns the tensor of a value. The loader resolves names in straight-line order, so that a value
 /// has its tensor where it is named.
-fn tensor<T>(values: &[Option<T>], value: ValueRef) -> Result<&T, Error> {
+fn tensor(values: &[Option<Tensor>], value: ValueRef) -> Result<&Tensor, Error> {
     values[value.index()].as_ref().ok_or_else(|| internal("a tensor is used before it is made"))
 }
 
-fn tensors<'v, T>(values: &'v [Option<T>], named: &[ValueRef]) -> Result<Vec<&'v T>, Error> {
+fn tensors<'v>(values: &'v [Option<Tensor>], named: &[ValueRef]) -> Result<Vec<&'v Tensor>, Error> {
     named.iter().map(|&value| tensor(values, value)).collect()
 }

@@ -17,12 +17,9 @@
 //! | `lower` | from statements to steps: the one place that reads statements |
 //! | `comparison` | the comparison of the ranks' collectives before their programs run |
 //! | `exchange` | the exchange of values between ranks, apart from their programs |
-//! | `execution`, `executor` | executes steps on any executor; the interface of executors |
-//! | `dry_run` | the executor without a device: it checks, and gives lists without a run |
-//! | `dry_calls` | its calls of composite ops |
+//! | `execution`, `executor` | executes steps; the machine that runs, checks or records them |
+//! | `dry_run` | a program on a machine that only checks: errors, and lists without a run |
 //! | `executables` | the executables that a trace declares, compiled |
-//! | `machine_executor` | the executor that is a machine |
-//! | `recording_executor` | the executor that records a list to be compiled |
 //! | `replay` | a whole program as an executable |
 //! | `program`, `list` | runs lowered statements; checks and runs a list of instructions |
 //! | [`assigner`] | the streams of a program that names none |
@@ -39,7 +36,6 @@
 pub mod assigner;
 pub mod certificate;
 mod comparison;
-mod dry_calls;
 mod dry_run;
 pub mod error;
 mod exchange;
@@ -50,7 +46,6 @@ mod list;
 pub mod listing;
 pub mod loading;
 mod lower;
-mod machine_executor;
 mod measure;
 mod names;
 pub mod options;
@@ -58,7 +53,6 @@ mod outputs;
 mod program;
 pub mod ranks;
 mod recorded;
-mod recording_executor;
 mod replay;
 pub mod report;
 mod straight;
@@ -128,11 +122,8 @@ impl Prepared {
     fn own_list(&self) -> Option<Cow<'_, InstructionList>> {
         match &self.kind {
             Kind::Statements(lowered) => {
-                let policies = &self.options.policies().ok()?;
                 let (program, options) = (&self.program, &self.options);
-                let lists = dry_run::lists(Subject { program, lowered, options, policies }).ok()?;
-                let own = lists.into_iter().find(|(executable, _)| executable.is_none());
-                own.map(|(_, list)| Cow::Owned(list))
+                dry_run::list(Subject { program, lowered, options }).ok()?.map(Cow::Owned)
             }
             Kind::List(checked) => Some(Cow::Borrowed(checked.list())),
         }
@@ -144,22 +135,22 @@ impl Prepared {
     }
 }
 
-/// Checks a trace for a run with these options. Opens no device and starts no thread; if the trace
-/// declares executables, they are compiled on a machine that runs nothing.
+/// Checks a trace for a run with these options, on a machine that runs nothing. Opens no device and
+/// starts no thread.
 ///
 /// # Errors
 /// A mistake in the trace, with its place.
 pub fn prepare(program: Arc<Program>, options: &RunOptions) -> Result<Prepared, RunError> {
-    let policies = &options.policies().map_err(|e| RunError::whole(&program, &e))?;
     let kind = match &program.body {
         Body::Statements(_) => {
             let (lowered, refused) = lower_known(&program, options)?;
-            let subject = Subject { program: &program, lowered: &lowered, options, policies };
+            let subject = Subject { program: &program, lowered: &lowered, options };
             dry_run::check(subject, refused)?;
             Kind::Statements(lowered)
         }
         Body::Instructions(lines) => {
-            Kind::List(Box::new(list::check(policies, &options.machine.ops, &program, lines)?))
+            let machine = options.checking().map_err(|e| RunError::whole(&program, &e))?;
+            Kind::List(Box::new(list::check(&machine, &options.machine.ops, &program, lines)?))
         }
     };
     let is_serial = options.machine.communicator.ranks() == 1

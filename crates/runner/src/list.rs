@@ -5,22 +5,20 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use millstream_instructions::text::{TextError, parse_list};
 use millstream_instructions::{Body, CheckedList, InstructionList};
 use millstream_ops::OpRegistry;
-use millstream_stream_policy::PolicyTable;
 use millstream_trace::{Line, Program, Span, TraceError, output_of};
 use millstream_types::nearest::nearest;
 use millstream_types::{DeviceId, Error, Origin, ReadId, TensorId, TensorSpec};
 use millstream_vm::{Machine, Range, Tensor, accepts, with_origin};
 
-use crate::error::{RunError, distinct, placed};
+use crate::error::{RunError, distinct};
 use crate::measure::measure_list;
 use crate::options::RunOptions;
-use crate::outputs::{Read, compare, recheck};
-use crate::program::failed;
+use crate::program::{Round, rounds};
 use crate::report::RunReport;
 use crate::{recorded, upload};
 
@@ -58,11 +56,12 @@ enum Source {
 
 /// Reads a list and checks it against the trace, the streams and the ops.
 pub(crate) fn check(
-    policies: &PolicyTable,
+    machine: &Machine,
     ops: &OpRegistry,
     program: &Program,
     lines: &[Line],
 ) -> Result<Checked, RunError> {
+    let policies = machine.policies();
     let (list, places) = parse(program, lines)?;
     let header = lines.first().map_or_else(|| program.source.span(0..0), |l| l.span);
     let (externals, devices) = bind(program, &list, lines)?;
@@ -275,46 +274,22 @@ pub(crate) fn run(
     if options.emit {
         report.list = Some(list.clone());
     }
-    for repeat in 0..options.repeat.max(1) {
+    rounds(machine, program, options, &mut report, |_, report| {
         let profiling = match options.profile {
             true => Some(machine.profile(&[]).map_err(|e| RunError::whole(program, &e))?),
             false => None,
         };
-        let (reads, [wall, reading], errors) = match round(machine, program, checked, options) {
-            Ok(round) => round,
-            Err(error) if error.runtime => {
-                failed(program, error.errors, &mut report);
-                break;
-            }
-            Err(error) => return Err(error),
-        };
+        let round = round(machine, program, checked, options)?;
         if let Some(profiling) = profiling {
             let times = profiling.finish().map_err(|e| RunError::whole(program, &e))?;
-            recorded::keep(machine, times, &mut report);
+            recorded::keep(machine, times, report);
         }
-        report.walls.push(wall);
-        report.readings.push(reading);
-        if repeat == 0 {
-            compare(program, reads, &mut report);
-        } else {
-            recheck(&mut report, &reads, repeat, false);
-        }
-        let (noted, _) = machine.failures();
-        let all = errors.into_iter().chain(noted.into_iter().map(Error::of));
-        let place = program.source.span(0..0);
-        let placed = all.map(|e| placed(program, place, &e));
-        report.failures = distinct(report.failures.drain(..).chain(placed));
-        if !report.failures.is_empty() {
-            break;
-        }
-    }
-    report.schedule = machine.schedule().map_err(|e| RunError::whole(program, &e))?;
+        Ok(round)
+    })?;
     Ok(report)
 }
 
-/// The outputs, the times of the run and of reading the outputs, and failures.
-type Round = (Vec<Read>, [Duration; 2], Vec<Error>);
-
+/// Runs a list once.
 fn round(
     machine: &Machine,
     program: &Arc<Program>,
@@ -376,5 +351,5 @@ fn round(
     if let Some(progress) = &options.progress {
         progress.call();
     }
-    Ok((reads, [wall, start.elapsed() - wall], errors))
+    Ok(Round { reads, wall, reading: start.elapsed() - wall, failures: errors })
 }

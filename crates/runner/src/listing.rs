@@ -34,9 +34,8 @@ pub fn lists(program: &Arc<Program>, options: &RunOptions) -> Result<Vec<Listing
         let (list, places) = list::parse(program, lines)?;
         return Ok(vec![Listing { executable: None, list, places }]);
     }
-    let policies = &options.policies().map_err(|e| RunError::whole(program, &e))?;
     let lowered = &lower(program, options)?;
-    let mut lists = dry_run::lists(Subject { program, lowered, options, policies })?;
+    let mut lists = dry_run::lists(Subject { program, lowered, options })?;
     if !lists.iter().any(|(executable, _)| executable.is_none()) {
         let options = options.clone().emit(true).repeat(1);
         let report = prepare(program.clone(), &options)?.run()?;

@@ -240,8 +240,7 @@ pub(crate) fn lower_known(
 /// Gives the calls that name no stream those that the assigner chooses.
 fn assign(program: &Program, lowered: &mut Lowered, options: &RunOptions) {
     // What is wrong with the program or its devices, the dry run that follows says.
-    let Ok(policies) = options.policies() else { return };
-    let subject = Subject { program, lowered, options, policies: &policies };
+    let subject = Subject { program, lowered, options };
     let first = program.streams.len();
     for (step, stream) in assigner::streams(subject).unwrap_or_default() {
         if let StepAction::Call(call) = &mut lowered.main.steps[step].action {

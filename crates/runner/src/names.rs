@@ -84,10 +84,8 @@ fn made(list: &InstructionList) -> Vec<(TensorId, Option<u32>)> {
 
 /// Returns the list of a program, if it is known without a run.
 fn known_list(program: &Program, options: &RunOptions) -> Option<InstructionList> {
-    let policies = &options.policies().ok()?;
     let lowered = &lower(program, options).ok()?;
-    let lists = dry_run::lists(Subject { program, lowered, options, policies }).ok()?;
-    lists.into_iter().find_map(|(executable, list)| executable.is_none().then_some(list))
+    dry_run::list(Subject { program, lowered, options }).ok()?
 }
 
 /// Returns a program whose statements have a line each.

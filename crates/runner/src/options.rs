@@ -14,7 +14,6 @@ use millstream_ep::faults::{FaultPlan, FaultyBackend};
 use millstream_ep::sim::{Completion, SimBackend, SimConfig, SimControl};
 use millstream_ep::{Backend, Registry};
 use millstream_instructions::passes::{Effort, Pass};
-use millstream_stream_policy::PolicyTable;
 use millstream_types::{DeviceId, Error, Result};
 use millstream_vm::{
     Cancellation, DriverKind, Machine, MachineConfig, Recorded, Simulation, USUAL_PASSES,
@@ -361,14 +360,11 @@ impl RunOptions {
         Ok(Completion::ByHand)
     }
 
-    /// Returns the streams and devices of a run, for a check without a machine.
-    pub(crate) fn policies(&self) -> Result<Arc<PolicyTable>> {
+    /// Returns a machine that checks what a run would do.
+    pub(crate) fn checking(&self) -> Result<Machine> {
         let (devices, _) = self.registry(self.completion()?, None);
-        let mut policies = PolicyTable::standard(Arc::new(devices));
-        for policy in &self.machine.policies {
-            policies.register(policy.clone());
-        }
-        Ok(Arc::new(policies))
+        let config = self.machine.clone().devices(Arc::new(devices)).annotations(true);
+        Machine::new(config.driver(DriverKind::Check))
     }
 
     /// Returns a machine for a run.

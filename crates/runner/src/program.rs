@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millstream_instructions::{Body as Line, InstructionList};
-use millstream_trace::{Program, TraceError, ValueRef};
-use millstream_types::{Error, StreamType, TensorId, TensorSpec};
+use millstream_trace::{Program, ValueRef};
+use millstream_types::{Error, Failure, StreamType, TensorId, TensorSpec};
 use millstream_vm::{DriverKind, Machine, Range, Tensor, with_origin};
 
 use crate::dry_run::Subject;
 use crate::error::{RunError, distinct, placed};
 use crate::execution::Execution;
+use crate::executor::Executor;
 use crate::lower::Lowered;
-use crate::machine_executor::MachineExecutor;
 use crate::measure::Before;
 use crate::names::{names, stream_names};
 use crate::options::{Progress, RunOptions};
@@ -24,12 +24,57 @@ use crate::report::{OutputReport, RunReport};
 use crate::{dry_run, executables, recorded, replay, upload};
 
 /// The results of one run.
-struct Round {
-    reads: Vec<Read>,
-    wall: Duration,
+pub(crate) struct Round {
+    pub(crate) reads: Vec<Read>,
+    pub(crate) wall: Duration,
     /// The time that reading the outputs took, beside `wall`.
-    reading: Duration,
-    failures: Vec<Error>,
+    pub(crate) reading: Duration,
+    pub(crate) failures: Vec<Error>,
+}
+
+/// Runs a program as often as the options say, up to the first failure. `round` runs it once, and
+/// is told whether that is the first time. Returns the failed instructions of the last run.
+pub(crate) fn rounds(
+    machine: &Machine,
+    program: &Program,
+    options: &RunOptions,
+    report: &mut RunReport,
+    mut round: impl FnMut(bool, &mut RunReport) -> Result<Round, RunError>,
+) -> Result<Vec<Arc<Failure>>, RunError> {
+    let mut failed = Vec::new();
+    for repeat in 0..options.repeat.max(1) {
+        let round = match round(repeat == 0, report) {
+            Ok(round) => round,
+            Err(error) if error.runtime => {
+                report.failures.extend(error.errors);
+                if report.outputs.is_empty() {
+                    let unread = program.outputs.iter().map(|o| OutputReport::unread(&o.name));
+                    report.outputs = unread.collect();
+                }
+                break;
+            }
+            Err(error) => return Err(error),
+        };
+        report.walls.push(round.wall);
+        report.readings.push(round.reading);
+        if repeat == 0 {
+            compare(program, round.reads, report);
+        } else {
+            recheck(report, &round.reads, repeat, options.replay);
+        }
+        let (noted, _) = machine.failures();
+        failed.clone_from(&noted);
+        let noted = noted.into_iter().map(Error::of);
+        let all = round.failures.into_iter().chain(noted);
+        let place = program.source.span(0..0);
+        let placed = all.map(|e| placed(program, place, &e));
+        report.failures = distinct(report.failures.drain(..).chain(placed));
+        if !report.failures.is_empty() {
+            break;
+        }
+    }
+    report.schedule = machine.schedule().map_err(|e| RunError::whole(program, &e))?;
+    Ok(failed)
 }
 
 /// The place of a round among all.
@@ -56,38 +101,12 @@ pub(crate) fn run(
         true => Some(replay::compile(machine, program, lowered, options, true)?),
         false => None,
     };
-    for repeat in 0..options.repeat.max(1) {
-        let first = repeat == 0;
+    let failed = rounds(machine, program, options, &mut report, |first, report| {
         // A list that is to be emitted is that of the run itself.
-        let known_list = !(first && options.emit);
-        let which = Which { first, known_list };
-        let round = match round(machine, program, lowered, options, (which, &replayed), &mut report)
-        {
-            Ok(round) => round,
-            Err(error) if error.runtime => {
-                failed(program, error.errors, &mut report);
-                break;
-            }
-            Err(error) => return Err(error),
-        };
-        report.walls.push(round.wall);
-        report.readings.push(round.reading);
-        if repeat == 0 {
-            compare(program, round.reads, &mut report);
-        } else {
-            recheck(&mut report, &round.reads, repeat, replayed.is_some());
-        }
-        let (noted, _) = machine.failures();
-        report.failed.clone_from(&noted);
-        let noted = noted.into_iter().map(Error::of);
-        let all = round.failures.into_iter().chain(noted);
-        let place = program.source.span(0..0);
-        let placed = all.map(|e| placed(program, place, &e));
-        report.failures = distinct(report.failures.drain(..).chain(placed));
-        if !report.failures.is_empty() {
-            break;
-        }
-    }
+        let which = Which { first, known_list: !(first && options.emit) };
+        round(machine, program, lowered, options, (which, &replayed), report)
+    })?;
+    report.failed = failed;
     name_outputs(&mut report);
     for (key, name) in stream_names(program, options) {
         let named = report.streams.iter_mut().filter(|stream| stream.key == key);
@@ -104,7 +123,6 @@ pub(crate) fn run(
     if let Some(replayed) = replayed {
         (report.graphs, report.remat) = (replayed.executable.graphs(), replayed.remat);
     }
-    report.schedule = machine.schedule().map_err(|e| RunError::whole(program, &e))?;
     Ok(report)
 }
 
@@ -113,15 +131,6 @@ fn compute_streams(list: &InstructionList) -> usize {
     let used = list.instructions.iter().filter_map(|i| i.body.at()).map(|at| at.stream.index());
     let is_compute = |stream: &usize| list.streams[*stream].key.ty == StreamType::COMPUTE;
     used.filter(is_compute).collect::<HashSet<usize>>().len()
-}
-
-/// Reports a run that ended early: its outputs were not read.
-pub(crate) fn failed(program: &Program, errors: Vec<TraceError>, report: &mut RunReport) {
-    report.failures.extend(errors);
-    if report.outputs.is_empty() {
-        let unread = program.outputs.iter().map(|o| OutputReport::unread(&o.name));
-        report.outputs = unread.collect();
-    }
 }
 
 fn round(
@@ -136,7 +145,7 @@ fn round(
     let whole = |e: Error| RunError::whole(program, &e);
     let device =
         |k: usize| program.tensors[k].device.clone().unwrap_or_else(|| options.device.clone());
-    let executor = MachineExecutor::new(machine);
+    let executor = Executor::new(machine);
     let mut execution = Execution::new(executor, program, lowered, lowered.main.events);
     execution.declare_streams()?;
     let kept = replayed.as_ref().map(|replayed| &replayed.tensors);
@@ -257,9 +266,7 @@ fn known_list_of(
     if options.memory_limit.is_some() {
         return Ok(None);
     }
-    let policies = &options.policies().map_err(|e| RunError::whole(program, &e))?;
-    let lists = dry_run::lists(Subject { program, lowered, options, policies })?;
-    Ok(lists.into_iter().find_map(|(executable, list)| executable.is_none().then_some(list)))
+    dry_run::list(Subject { program, lowered, options })
 }
 
 /// Returns whether a wait ended because nothing could move. Outputs that do not depend on it are
@@ -268,10 +275,7 @@ fn is_stuck(error: &Error) -> bool {
     matches!(error.without_place(), Error::Stuck { .. })
 }
 
-fn read_all(
-    program: &Program,
-    execution: &mut Execution<'_, MachineExecutor<'_>>,
-) -> Result<Vec<Read>, RunError> {
+fn read_all(program: &Program, execution: &mut Execution<'_>) -> Result<Vec<Read>, RunError> {
     let mut reads = Vec::with_capacity(program.outputs.len());
     for output in &program.outputs {
         let place = output.site.span();

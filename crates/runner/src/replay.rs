@@ -7,14 +7,13 @@ use millstream_instructions::InstructionList;
 use millstream_instructions::passes::Remat;
 use millstream_trace::{Program, ValueRef};
 use millstream_types::{Error, Origin};
-use millstream_vm::{Executable, Machine, Tensor, with_origin};
+use millstream_vm::{Executable, Machine, RecordedTensor, Recorder, Tensor, with_origin};
 
 use crate::error::RunError;
 use crate::execution::Execution;
+use crate::executor::Executor;
 use crate::lower::Lowered;
-use crate::machine_executor::MachineExecutor;
 use crate::options::RunOptions;
-use crate::recording_executor::RecordingExecutor;
 
 /// Compiles a program: the tensors of the trace are its inputs, by name, and its outputs are
 /// outputs. With `reads`, the outputs of each launch are read: those of a device with graphs then
@@ -40,14 +39,14 @@ fn compiled(
     options: &RunOptions,
     reads: bool,
 ) -> Result<Replayed, RunError> {
-    let executor =
-        RecordingExecutor::new(machine.recorder(), machine.policies(), &**machine.communicator());
-    let mut execution = Execution::new(executor, program, lowered, lowered.main.events);
+    let mut execution =
+        Execution::new(Executor::recording(machine), program, lowered, lowered.main.events);
     execution.declare_streams()?;
     for (value, tensor) in (0..).zip(&program.tensors) {
         let device = tensor.device.as_ref().unwrap_or(&options.device);
         let (spec, bytes) = (tensor.spec.clone(), tensor.storage_bytes as u64);
-        let inner = execution.executor.recorder.input_in(&tensor.name, spec, bytes, device);
+        let declare = |list: &mut Recorder| list.input_in(&tensor.name, spec, bytes, device);
+        let inner = execution.executor.formal(declare);
         let at = |e: Error| RunError::at(program, tensor.site.span(), &e);
         execution.set(ValueRef(value), inner.map_err(at)?);
     }
@@ -62,17 +61,20 @@ fn compiled(
     let mut outputs = Vec::with_capacity(program.outputs.len());
     for output in &program.outputs {
         let at = |e: Error| RunError::at(program, output.site.span(), &e);
-        let tensor = output.value.and_then(|value| execution.get(value)).copied();
+        let tensor = output.value.and_then(|value| execution.get(value)).map(RecordedTensor::of);
         let unmade = || Error::Internal { message: format!("'{}' was not made", output.name) };
         let tensor = tensor.ok_or_else(unmade).map_err(at)?;
         match on_host {
             true => outputs.push((output.name.as_str(), tensor)),
-            false => execution.executor.recorder.output(&output.name, &tensor).map_err(at)?,
+            false => {
+                let recorder = execution.executor.recorder().map_err(at)?;
+                recorder.output(&output.name, &tensor).map_err(at)?;
+            }
         }
     }
     let whole = |e: Error| RunError::whole(program, &e);
-    execution.executor.recorder.outputs_on_host(&outputs).map_err(whole)?;
-    let recorded = execution.executor.recorder.finish().map_err(whole)?;
+    execution.executor.recorder().and_then(|list| list.outputs_on_host(&outputs)).map_err(whole)?;
+    let recorded = execution.executor.finish().map_err(whole)?;
     let mut list = None;
     let recorded = options.planned(recorded, &[]);
     let recorded = recorded.optimize(options.passes_of_executables(), |pass, after| {
@@ -105,7 +107,7 @@ pub(crate) fn launch(
     executable: &Executable,
     program: &Program,
     tensors: &[Tensor],
-    execution: &mut Execution<'_, MachineExecutor<'_>>,
+    execution: &mut Execution<'_>,
 ) -> Result<(), RunError> {
     let origin = program.origin(program.source.span(0..0));
     let named = program.tensors.iter().zip(tensors);

@@ -10,8 +10,8 @@ use millstream_vm::{Executable, GraphStatus, Machine, Tensor};
 use crate::dry_run::Subject;
 use crate::error::{RunError, placed};
 use crate::execution::Execution;
+use crate::executor::Executor;
 use crate::lower::{Lowered, lower};
-use crate::machine_executor::MachineExecutor;
 use crate::options::RunOptions;
 use crate::outputs::{Read, compare};
 use crate::report::{OutputReport, RunReport};
@@ -61,11 +61,10 @@ impl Timed {
         let program = Arc::new(program);
         let whole = |e: Error| RunError::whole(&program, &e);
         let lowered = lower(&program, options)?;
-        let policies = &options.policies().map_err(whole)?;
-        let subject = Subject { program: &program, lowered: &lowered, options, policies };
+        let subject = Subject { program: &program, lowered: &lowered, options };
         dry_run::check(subject, Vec::new())?;
         let machine = options.open().map_err(whole)?;
-        Execution::new(MachineExecutor::new(&machine), &program, &lowered, 0).declare_streams()?;
+        Execution::new(Executor::new(&machine), &program, &lowered, 0).declare_streams()?;
         let device =
             |k: usize| program.tensors[k].device.clone().unwrap_or_else(|| options.device.clone());
         let made = upload::all(&machine, &program, device)?;
@@ -171,7 +170,7 @@ impl Timed {
         }
         let main = &self.lowered.main;
         let start = Instant::now();
-        let mut executor = MachineExecutor::new(&self.machine);
+        let mut executor = Executor::new(&self.machine);
         executor.executables.clone_from(&self.executables);
         let mut execution = Execution::new(executor, program, &self.lowered, main.events);
         for (value, tensor) in (0..).zip(tensors) {

@@ -139,6 +139,16 @@ pub enum Error {
         /// The instructions that have not completed and the state of each.
         state: String,
     },
+    /// A machine that only checks was asked for what a run would tell: the elements of a tensor, or
+    /// the size of the result of a call.
+    #[error(
+        "{} depends on data, and a machine that only checks has none: run it with another driver",
+        op.as_ref().map_or("a read".to_owned(), |op| format!("the size of a result of {op}"))
+    )]
+    NotRun {
+        /// The op; none if elements are read.
+        op: Option<String>,
+    },
     /// The machine's watchdog found that an instruction with a waiter exceeds its time limit.
     #[error("{0}")]
     Overdue(Arc<Overdue>),

@@ -20,7 +20,7 @@
 //! | `executable` | lists recorded or given, and their launches |
 //! | `gradient` | tapes, the table of derivatives, optimisers |
 //! | `tensor` | the typed front of tensors: methods of ops, elements, indexing, operators |
-//! | [`lowering`] | transfers and host reads as calls, with a machine or without |
+//! | [`lowering`] | transfers and host reads as calls |
 //! | `handle` | machines, streams, tensors, events, calls: the types that a program holds |
 #![deny(missing_docs)]
 
@@ -29,19 +29,19 @@ mod dependency_engine;
 mod executable;
 mod gradient;
 mod handle;
-pub mod lowering;
 mod tensor;
 
 pub use capture::{CaptureLimits, Traced, TracedCall, TracedReport};
 pub use dependency_engine::{Bulk, ClosureResult, DependencyEngine, Operator, Prop, Push, Var};
 pub use executable::{
-    CallLayout, Executable, FoldedCalls, LaunchBuilder, Launched, Layouts, OfflineLaunch,
-    OfflineLaunches, Recorded, RecordedCall, RecordedLaunch, RecordedTensor, Recorder,
-    ShardBuilder, Sharded, USUAL_PASSES, Workspace, accepts,
+    CallLayout, Executable, FoldedCalls, LaunchBuilder, Launched, Layouts, Recorded, RecordedCall,
+    RecordedLaunch, RecordedTensor, Recorder, ShardBuilder, Sharded, USUAL_PASSES, Workspace,
+    accepts,
 };
 pub use gradient::{Tape, autocast, no_grad, optimisers};
 pub use handle::batch::Batch;
 pub use handle::generator::{Generator, GeneratorState};
+pub use handle::lowering;
 pub use handle::machine::{CallBuilder, Machine, MachineConfig, Profiling, RangeGuard};
 pub use handle::prepared::{Prepared, TensorHandle};
 pub use handle::seed::Seed;

@@ -20,4 +20,8 @@ pub enum DriverKind {
     /// The caller's thread, in an order of steps that a seed chooses: every order that threads and
     /// devices might produce, repeated exactly. For programs that submit and wait on one thread.
     Simulated,
+    /// None: calls are checked and can be listed, and no device, thread or memory is used. Each
+    /// instruction counts as completed when it is emitted. Tensors have no elements; they begin
+    /// with `Machine::declare`.
+    Check,
 }

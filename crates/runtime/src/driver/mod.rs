@@ -1,5 +1,5 @@
-//! Drivers: they run the workers on threads, on the caller's thread in program order, or on the
-//! caller's thread in an order that a seed chooses.
+//! Drivers: they run the workers on threads, on the caller's thread in program order, on the
+//! caller's thread in an order that a seed chooses, or not at all.
 
 mod inline;
 mod kind;
@@ -38,6 +38,8 @@ pub enum Driver {
     Inline(Box<Inline>),
     /// All workers on the caller's thread, in an order that a seed chooses.
     Simulated(Box<Simulated>),
+    /// No worker: what would run has completed.
+    Check,
 }
 
 impl Driver {
@@ -57,7 +59,7 @@ impl Driver {
     pub(crate) fn host_worker(&mut self, tables: &Arc<Tables>, count: usize) -> Result<usize> {
         match self {
             Driver::Threaded(threaded) => threaded.host_worker(tables, count),
-            Driver::Inline(_) => Ok(0),
+            Driver::Inline(_) | Driver::Check => Ok(0),
             Driver::Simulated(simulated) => simulated.host_worker(tables, count),
         }
     }
@@ -71,7 +73,7 @@ impl Driver {
     ) -> Result<usize> {
         match self {
             Driver::Threaded(threaded) => threaded.host_worker_after(tables, worker, count),
-            Driver::Inline(_) => Ok(0),
+            Driver::Inline(_) | Driver::Check => Ok(0),
             Driver::Simulated(simulated) => simulated.host_worker_after(tables, worker, count),
         }
     }
@@ -80,7 +82,7 @@ impl Driver {
     pub(crate) fn own_worker(&mut self, tables: &Arc<Tables>, group: WorkerGroup) -> Result<usize> {
         match self {
             Driver::Threaded(threaded) => threaded.own_worker(tables, group),
-            Driver::Inline(_) => Ok(0),
+            Driver::Inline(_) | Driver::Check => Ok(0),
             Driver::Simulated(simulated) => simulated.own_worker(tables, group),
         }
     }
@@ -90,7 +92,7 @@ impl Driver {
         match self {
             Driver::Threaded(threaded) => threaded.pool(tables, group),
             // Program order is one of the orders that a pool allows.
-            Driver::Inline(_) => Ok(0),
+            Driver::Inline(_) | Driver::Check => Ok(0),
             Driver::Simulated(simulated) => Ok(simulated.pool(tables, group)),
         }
     }
@@ -100,6 +102,7 @@ impl Driver {
             Driver::Threaded(threaded) => threaded.push(worker, task),
             Driver::Inline(inline) => inline.push(task),
             Driver::Simulated(simulated) => simulated.push(worker, task),
+            Driver::Check => {}
         }
     }
 
@@ -107,7 +110,7 @@ impl Driver {
     pub fn threads(&self) -> usize {
         match self {
             Driver::Threaded(threaded) => threaded.threads(),
-            Driver::Inline(_) | Driver::Simulated(_) => 0,
+            Driver::Inline(_) | Driver::Simulated(_) | Driver::Check => 0,
         }
     }
 
@@ -115,7 +118,7 @@ impl Driver {
     /// runs as many steps as the seed says. Called after each emission.
     pub(crate) fn advance(&mut self, tables: &Arc<Tables>) -> bool {
         match self {
-            Driver::Threaded(_) => false,
+            Driver::Threaded(_) | Driver::Check => false,
             Driver::Inline(inline) => reentrancy::enter(tables.machine, || inline.advance(tables)),
             Driver::Simulated(simulated) => {
                 reentrancy::enter(tables.machine, || simulated.advance(tables));
@@ -142,6 +145,7 @@ impl Driver {
             Driver::Threaded(threaded) => tables.host_workers.are_idle() && threaded.is_quiet(),
             Driver::Inline(inline) => inline.is_quiet(tables),
             Driver::Simulated(_) => false,
+            Driver::Check => true,
         }
     }
 
@@ -149,7 +153,7 @@ impl Driver {
     pub fn simulated_mut(&mut self) -> Option<&mut Simulated> {
         match self {
             Driver::Simulated(simulated) => Some(simulated),
-            Driver::Threaded(_) | Driver::Inline(_) => None,
+            Driver::Threaded(_) | Driver::Inline(_) | Driver::Check => None,
         }
     }
 
@@ -157,7 +161,7 @@ impl Driver {
     pub(crate) fn stop(&mut self) -> Vec<JoinHandle<()>> {
         match self {
             Driver::Threaded(threaded) => threaded.stop(),
-            Driver::Inline(_) => Vec::new(),
+            Driver::Inline(_) | Driver::Check => Vec::new(),
             Driver::Simulated(simulated) => {
                 simulated.stop();
                 Vec::new()

@@ -155,6 +155,14 @@ impl MachineShared {
         let (mut tries, mut first) = (0, Some(first));
         loop {
             let outcome = first.take().unwrap_or_else(|| emit(&mut engine)).map_err(at);
+            let outcome = match outcome {
+                Ok(Outcome::Need(need)) if engine.router.only_checks() => {
+                    let Engine { builder, router, .. } = &mut *engine;
+                    builder.assume(router, need, origin).map_err(at)?;
+                    continue;
+                }
+                outcome => outcome,
+            };
             let growth = match &outcome {
                 Ok(Outcome::Need(Need::Grow { arena, bytes, least })) => {
                     Growth::plan(self, &engine, *arena, [*bytes, *least])

@@ -152,6 +152,8 @@ impl MachineShared {
                 }
                 return Ok(());
             }
+            // Nothing sets it.
+            DriverKind::Check => return Ok(()),
             DriverKind::Threaded => {}
         }
         let _waiting = Waiting::begin(&self.tables);

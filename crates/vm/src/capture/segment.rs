@@ -366,7 +366,7 @@ impl Emitter<'_> {
         };
         for (result, tensor) in note.results.iter().zip(made) {
             let made = self.recorder.spec(&tensor)?;
-            if *made != result.spec {
+            if made != result.spec {
                 // The notes are of another size.
                 let message = format!("{} gives {made}, not {}", note.action, result.spec);
                 return Err(Error::Invalid { what: "traced function", message });

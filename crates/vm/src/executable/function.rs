@@ -167,7 +167,7 @@ impl Recorder {
         stream: &Stream,
         origin: &Origin,
     ) -> Result<Tensor> {
-        let (spec, device) = (self.spec(&tensor)?.clone(), self.device(&tensor)?.clone());
+        let (spec, device) = (self.spec(&tensor)?, self.device(&tensor)?);
         Ok(Tensor::of_function((tensor.0, number), stream, spec, device, origin.clone()))
     }
 

@@ -7,7 +7,7 @@ use millstream_types::{
     DType, DeviceId, Layout, Result, StreamId, StreamKey, StreamType, TensorSpec,
 };
 
-use crate::lowering;
+use crate::handle::lowering;
 
 use super::recorder::{RecordedTensor, Recorder};
 
@@ -64,7 +64,7 @@ impl Recorder {
     ) -> Result<Vec<RecordedTensor>> {
         let mut specs = Vec::with_capacity(tensors.len());
         for tensor in tensors {
-            specs.push(self.spec(tensor)?.clone());
+            specs.push(self.spec(tensor)?);
         }
         // In descending order of the elements' sizes all of them are aligned.
         let mut order: Vec<usize> = (0..specs.len()).collect();

@@ -7,18 +7,18 @@ use std::sync::{Arc, PoisonError};
 use smallvec::SmallVec;
 
 use millstream_instructions::builder::{Launch, LaunchOperand, SectionId};
-use millstream_instructions::{InstructionsBuilder, Outcome, TensorRef};
+use millstream_instructions::{InstructionsBuilder, Outcome, Sink, TensorRef};
 use millstream_replay::instance::{Instance, Instances};
 use millstream_replay::overlap::{Extent, conflict};
+use millstream_runtime::engine::MadeTensor;
 use millstream_runtime::engine::router::Router;
-use millstream_runtime::engine::{Engine, MadeTensor};
 use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_runtime::tapes::graph::InstanceGraphs;
 use millstream_runtime::tapes::recycled::Recycled;
 use millstream_runtime::tapes::run::{Base, Playing, Run};
 use millstream_runtime::tapes::tape::{FormalKind, OutputSpec};
 use millstream_types::{
-    Access, DType, Error, Origin, Point, Result, ScalarId, ScalarValue, TensorSpec,
+    Access, DType, Error, Layout, Origin, Point, Result, ScalarId, ScalarValue, TensorSpec,
 };
 
 use crate::gradient::no_grad;
@@ -29,7 +29,6 @@ use crate::handle::{Completion, Section, Stream, Tensor};
 use super::gradients::LaunchedLeaf;
 use super::kept::{KeptOutput, WrittenAgain};
 use super::launched::Launched;
-use super::offline::moved;
 use super::overflow::OVERFLOW_ON;
 use super::{Executable, ExecutableInner, overflow, workspace};
 
@@ -428,11 +427,11 @@ impl<'a> LaunchBuilder<'a> {
     }
 }
 
-/// The tensor of an output, described under the lock that made it.
-enum MadeOutput {
+/// The tensor of an output.
+pub(super) enum MadeOutput<T> {
     /// The tensor that was given for this formal.
     Given(usize),
-    New(MadeTensor),
+    New(T),
 }
 
 impl ExecutableInner {
@@ -557,10 +556,20 @@ impl ExecutableInner {
             if lent.is_none() {
                 instances.note_launch(chosen);
             }
-            let made = inner.results(e, &tensors[..formals], given, origin)?;
+            let is_given = |formal: usize| given[formal].is_some();
+            let (builder, router) = (&mut e.builder, &mut e.router);
+            let made = inner.results(builder, router, &tensors[..formals], &is_given, origin)?;
+            // Described under the lock that made them.
+            let described = made.into_iter().map(|output| {
+                Ok(match output {
+                    MadeOutput::Given(formal) => MadeOutput::Given(formal),
+                    MadeOutput::New(tensor) => MadeOutput::New(e.made(tensor)?),
+                })
+            });
+            let made = described.collect::<Result<Vec<MadeOutput<MadeTensor>>>>()?;
             Ok(Outcome::Done((run, made)))
         })?;
-        let result = |made: MadeOutput| match made {
+        let result = |made| match made {
             MadeOutput::Given(formal) => given[formal].cloned(),
             MadeOutput::New(made) => Some(machine.tensor(made, stream, origin)),
         };
@@ -667,37 +676,48 @@ impl ExecutableInner {
         })
     }
 
-    /// Describes the tensors of the outputs, and ends those that were made for none.
-    fn results(
+    /// Returns the tensors of the outputs, and ends those that were made for none.
+    pub(super) fn results(
         &self,
-        e: &mut Engine,
+        builder: &mut InstructionsBuilder,
+        sink: &mut dyn Sink,
         tensors: &[TensorRef],
-        given: &[Option<&Tensor>],
+        is_given: &dyn Fn(usize) -> bool,
         origin: &Origin,
-    ) -> Result<Vec<MadeOutput>> {
-        let mut made = Vec::with_capacity(self.program.outputs.len());
+    ) -> Result<SmallVec<[MadeOutput<TensorRef>; 4]>> {
+        let mut made = SmallVec::with_capacity(self.program.outputs.len());
         let mut kept: SmallVec<[usize; 4]> = SmallVec::new();
         for OutputSpec { formal, spec, .. } in &self.program.outputs {
             let (declared, whole) = (&self.program.formals[*formal].spec, tensors[*formal]);
-            if spec == declared && given[*formal].is_some() {
+            if spec == declared && is_given(*formal) {
                 made.push(MadeOutput::Given(*formal));
             } else if spec == declared && !kept.contains(formal) {
                 kept.push(*formal);
-                made.push(MadeOutput::New(e.made(whole)?));
+                made.push(MadeOutput::New(whole));
             } else {
-                let Engine { builder, router, .. } = &mut *e;
                 let actual = builder.spec(whole)?.layout.offset();
                 let moved = moved(spec, declared.layout.offset(), actual)?;
-                let view = builder.view(router, whole, moved, origin)?;
-                made.push(MadeOutput::New(e.made(view)?));
+                made.push(MadeOutput::New(builder.view(sink, whole, moved, origin)?));
             }
         }
-        let Engine { builder, router, .. } = e;
         for (k, formal) in self.program.formals.iter().enumerate() {
-            if formal.kind == FormalKind::Output && given[k].is_none() && !kept.contains(&k) {
-                builder.release(router, tensors[k], None, origin)?;
+            if formal.kind == FormalKind::Output && !is_given(k) && !kept.contains(&k) {
+                builder.release(sink, tensors[k], None, origin)?;
             }
         }
         Ok(made)
     }
+}
+
+/// Returns a view's layout in a storage where the tensor lies at another offset than declared.
+fn moved(spec: &TensorSpec, declared: usize, actual: usize) -> Result<TensorSpec> {
+    if declared == actual {
+        return Ok(spec.clone());
+    }
+    let layout = &spec.layout;
+    let offset = (layout.offset() + actual).checked_sub(declared).ok_or_else(|| {
+        let message = format!("{spec} begins before its storage");
+        Error::Invalid { what: "output", message }
+    })?;
+    TensorSpec::new(spec.dtype, Layout::strided(layout.shape(), layout.strides(), offset)?)
 }

@@ -11,7 +11,6 @@
 //! | `recorder` | lists recorded on formals |
 //! | `recorded_call`, `within` | the calls of such lists, and launches within them |
 //! | `overflow` | whether a launch has written floats that are not finite |
-//! | `offline` | launches on a builder alone, for `within` and for dry runs |
 //! | `recorded` | recorded lists: passes and compilation |
 //! | `cached` | lists that were compiled before |
 //! | `folded` | calls of constants, made once |
@@ -49,7 +48,6 @@ mod launch;
 mod launched;
 mod layer;
 mod layouts;
-mod offline;
 mod overflow;
 mod recorded;
 mod recorded_call;
@@ -89,7 +87,6 @@ use kept::KeptOutput;
 pub use launch::LaunchBuilder;
 pub use launched::Launched;
 pub use layouts::{CallLayout, Layouts};
-pub use offline::{OfflineLaunch, OfflineLaunches};
 pub use recorded::{Recorded, USUAL_PASSES};
 pub use recorded_call::RecordedCall;
 pub use recorder::{RecordedTensor, Recorder};
@@ -390,7 +387,7 @@ impl Machine {
         let tables = &self.shared.tables;
         let host_tapes = match self.shared.driver {
             DriverKind::Threaded => self.shared.host_workers,
-            DriverKind::Inline => 1,
+            DriverKind::Inline | DriverKind::Check => 1,
             // Each order that the list allows is to be tried.
             DriverKind::Simulated => usize::MAX,
         };

@@ -51,10 +51,10 @@ impl Recorder {
     ) -> Result<()> {
         // Taken meanwhile: no check is checked.
         let Some(mut magnitudes) = self.magnitudes.take() else { return Ok(()) };
-        let computes = self.builder.streams().nth(stream.index()).map(|s| s.key.ty)
+        let computes = self.engine().builder.streams().nth(stream.index()).map(|s| s.key.ty)
             == Some(StreamType::COMPUTE);
         let checked = results.iter().try_for_each(|result| {
-            let storage = |tensor: &RecordedTensor| self.builder.storage_of(tensor.0).ok();
+            let storage = |tensor: &RecordedTensor| self.engine().builder.storage_of(tensor.0).ok();
             let own = storage(result);
             let is_view = !inputs.contains(result) && inputs.iter().any(|x| storage(x) == own);
             let spec = self.spec(result)?;
@@ -75,7 +75,7 @@ impl Recorder {
     pub(super) fn finish_overflow(&mut self) -> Result<()> {
         let mut by_device: BTreeMap<DeviceId, Vec<RecordedTensor>> = BTreeMap::new();
         for magnitude in self.magnitudes.take().unwrap_or_default() {
-            by_device.entry(self.device(&magnitude)?.clone()).or_default().push(magnitude);
+            by_device.entry(self.device(&magnitude)?).or_default().push(magnitude);
         }
         for (device, magnitudes) in by_device {
             let all = self.call("stack", &magnitudes).attr("dim", 0).run()?;

@@ -13,10 +13,9 @@ use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result, StreamId, TensorSpec};
 
 use crate::handle::generator::Generator;
-use crate::lowering::InnerCalls;
+use crate::handle::lowering::InnerCalls;
 
 use super::recorder::{RecordedTensor, Recorder};
-use super::scalars::uses;
 
 impl Recorder {
     /// Begins a call of the op called `name`.
@@ -94,7 +93,7 @@ impl<'a> RecordedCall<'a> {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     pub fn draw(mut self, generator: &Generator) -> RecordedCall<'a> {
-        let [seed, offset] = uses(self.recorder.draws(generator, 1));
+        let [seed, offset] = self.recorder.draw(generator);
         self.attrs.set(SEED, seed);
         self.attrs.set(OFFSET, offset);
         self
@@ -164,7 +163,7 @@ impl<'a> RecordedCall<'a> {
     /// a result is known only by running the op.
     pub fn on(self, stream: StreamId) -> Result<Vec<RecordedTensor>> {
         let RecordedCall { recorder, name, inputs, out, attrs, priority, origin } = self;
-        let ops = recorder.builder.ops();
+        let ops = recorder.machine.shared.tables.ops.clone();
         if let Some(op) = ops.composite(name) {
             let mut calling = Calling { recorder, stream, priority, origin: &origin };
             let made = calling.composite(op, inputs, &attrs, out);
@@ -185,8 +184,10 @@ impl<'a> RecordedCall<'a> {
             section: recorder.sections.last().copied(),
             origin: &origin,
         };
-        let Recorder { builder, sink, .. } = recorder;
-        let outputs = builder.call_offline(sink, &call).map_err(|e| e.at(&origin))?;
+        let outputs = with_origin(&origin, || {
+            recorder.emit(|builder, list, _| builder.call_offline(list, &call))
+        });
+        let outputs = outputs?;
         let result = |output| match output {
             Output::Tensor(tensor) => Ok(RecordedTensor(tensor)),
             Output::Same(input) => Ok(inputs[input]),
@@ -216,7 +217,7 @@ impl InnerCalls for Calling<'_> {
     type Tensor = RecordedTensor;
 
     fn spec(&self, tensor: &RecordedTensor) -> Result<TensorSpec> {
-        self.recorder.spec(tensor).cloned()
+        self.recorder.spec(tensor)
     }
 
     fn call(

@@ -4,24 +4,26 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
-use millstream_instructions::builder::{EventRef, OfflineSink, SectionId};
+use millstream_instructions::builder::{EventRef, SectionId};
 use millstream_instructions::passes::Effort;
-use millstream_instructions::{BuilderConfig, InstructionsBuilder, TensorRef};
+use millstream_instructions::{InstructionsBuilder, ListRecorder, TensorRef};
+use millstream_runtime::engine::Engine;
+use millstream_runtime::engine::router::Router;
 use millstream_runtime::host::{Blob, SharedCallback};
 use millstream_runtime::scope::origin::{self, at_caller};
+use millstream_runtime::sync::MutexGuard;
 use millstream_runtime::tapes::tape::FormalKind;
-use millstream_stream_policy::Catalog;
 use millstream_types::{
-    Access, CallbackId, DeviceId, Error, ReadId, Result, StreamId, StreamKey, StreamMode,
+    Access, CallbackId, DeviceId, Error, Origin, ReadId, Result, StreamId, StreamKey, StreamMode,
     StreamType, TensorSpec,
 };
 
 use crate::handle::Tensor;
 use crate::handle::generator::Generator;
+use crate::handle::lowering;
 use crate::handle::machine::Machine;
-use crate::lowering;
 
 use super::Signature;
 use super::folded::FoldedCalls;
@@ -41,6 +43,23 @@ use super::recorded::{Recorded, outputs_of};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedTensor(pub(super) TensorRef);
+
+impl RecordedTensor {
+    /// Returns a tensor of the machine that records a list ([`Recorder::list`]) as one of the list.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// assert_eq!(RecordedTensor::of(&r.shown(&x)?), x);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn of(tensor: &Tensor) -> RecordedTensor {
+        RecordedTensor(tensor.tensor_ref())
+    }
+}
 
 /// A formal that was declared.
 struct Declared {
@@ -66,8 +85,10 @@ struct Declared {
 /// ```
 pub struct Recorder {
     pub(super) machine: Machine,
-    pub(super) builder: InstructionsBuilder,
-    pub(super) sink: OfflineSink,
+    /// The machine that checks and lists the calls, below its layers.
+    pub(super) list: Machine,
+    /// Keeps the formals that were shown as tensors of that machine.
+    shown: Vec<Tensor>,
     formals: Vec<Declared>,
     pub(super) bound: Vec<(Tensor, RecordedTensor)>,
     pub(super) outputs: Vec<(String, RecordedTensor)>,
@@ -123,12 +144,10 @@ impl Machine {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     pub fn recorder(&self) -> Recorder {
-        let catalog = Box::new(Catalog(self.policies().clone()));
-        let config = BuilderConfig::default();
         Recorder {
             machine: self.clone(),
-            builder: InstructionsBuilder::new(&config, self.shared.tables.ops.clone(), catalog),
-            sink: OfflineSink::default(),
+            list: self.of_list(),
+            shown: Vec::new(),
             formals: Vec::new(),
             bound: Vec::new(),
             outputs: Vec::new(),
@@ -150,7 +169,68 @@ fn invalid(what: &'static str, message: String) -> Error {
     Error::Invalid { what, message }
 }
 
+/// Returns the list so far.
+pub(super) fn list_of(engine: &mut Engine) -> &mut ListRecorder {
+    engine.router.recorder.get_or_insert_default()
+}
+
 impl Recorder {
+    /// Returns the state of the list.
+    pub(super) fn engine(&self) -> MutexGuard<'_, Engine> {
+        self.list.shared.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Emits to the list, from the place of the caller.
+    #[track_caller]
+    pub(super) fn emit<T>(
+        &self,
+        emit: impl FnOnce(&mut InstructionsBuilder, &mut Router, &Origin) -> Result<T>,
+    ) -> Result<T> {
+        let origin = origin::caller();
+        let mut engine = self.engine();
+        list_of(&mut engine);
+        let Engine { builder, router, .. } = &mut *engine;
+        emit(builder, router, &origin).map_err(|e| e.at(&origin))
+    }
+
+    /// Returns the machine that records the list: calls on it, with tensors of
+    /// [`Recorder::shown`], are recorded.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let mut r = machine.recorder();
+    /// let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let y = r.shown(&x)?.relu()?;
+    /// r.output("y", &RecordedTensor::of(&y))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn list(&self) -> &Machine {
+        &self.list
+    }
+
+    /// Returns a tensor of the list as one of the machine that records it.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// assert!(r.shown(&x)?.read().is_err()); // there is nothing to read before a launch
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The tensor was released.
+    pub fn shown(&mut self, tensor: &RecordedTensor) -> Result<Tensor> {
+        let made = self.engine().made(tensor.0)?;
+        let tensor = self.list.unplaced(made);
+        self.shown.push(tensor.clone());
+        Ok(tensor)
+    }
+
     /// Returns a stream of the list's own, made as the machine's stream of this key would be.
     ///
     /// ```
@@ -168,7 +248,7 @@ impl Recorder {
     /// There is no such device, or no policy serves the stream.
     #[track_caller]
     pub fn stream(&mut self, key: &StreamKey) -> Result<StreamId> {
-        at_caller(self.builder.stream(key))
+        at_caller(self.engine().builder.stream(key))
     }
 
     /// Returns a stream as [`Recorder::stream`] does, in-order or a pool.
@@ -189,7 +269,7 @@ impl Recorder {
     /// As [`Recorder::stream`], or the list has it in another mode.
     #[track_caller]
     pub fn stream_with_mode(&mut self, key: &StreamKey, mode: StreamMode) -> Result<StreamId> {
-        at_caller(self.builder.stream_with_mode(key, mode))
+        at_caller(self.engine().builder.stream_with_mode(key, mode))
     }
 
     /// Returns the stream of a call that names none: compute stream 0 of the machine's default
@@ -200,11 +280,13 @@ impl Recorder {
     ) -> Result<StreamId> {
         // A tensor of another recorder is refused by the call.
         let devices = operands.filter_map(|tensor| self.device(tensor).ok());
-        let devices: Vec<DeviceId> = devices.map(lowering::compute_device).collect();
+        let devices: Vec<DeviceId> =
+            devices.map(|device| lowering::compute_device(&device)).collect();
         let elsewhere = devices.first().filter(|_| !devices.contains(&self.device));
         let key = StreamKey::compute(elsewhere.unwrap_or(&self.device).clone(), 0);
-        let known = self.builder.streams().position(|decl| decl.key == key);
-        known.map_or_else(|| self.builder.stream(&key), |at| Ok(StreamId(at as u16)))
+        let builder = &mut self.engine().builder;
+        let known = builder.streams().position(|decl| decl.key == key);
+        known.map_or_else(|| builder.stream(&key), |at| Ok(StreamId(at as u16)))
     }
 
     /// Declares an input on the machine's default device.
@@ -368,7 +450,7 @@ impl Recorder {
 
     /// Returns a tensor that is bound, if its storage may be bound as a constant, if it is to be.
     fn as_constant(&self, bound: RecordedTensor, is_constant: bool) -> Result<RecordedTensor> {
-        let storage = |tensor| self.builder.storage_of(tensor).ok();
+        let storage = |tensor| self.engine().builder.storage_of(tensor).ok();
         let own = storage(bound.0);
         let mut formals = self.bound.iter().filter(|(_, inner)| storage(inner.0) == own);
         let of = |tensor: &Tensor| {
@@ -397,12 +479,15 @@ impl Recorder {
         device: &DeviceId,
         declared: Declared,
     ) -> Result<RecordedTensor> {
-        let mut externals = self.sink.recorder.list().externals.iter();
-        if externals.any(|e| e.name == name) {
+        let mut engine = self.engine();
+        if list_of(&mut engine).list().externals.iter().any(|e| e.name == name) {
             return Err(invalid("list", format!("the formal {name:?} is declared twice")));
         }
-        let inner = self.builder.import(&self.sink, spec, bytes, device)?;
-        self.sink.recorder.external(self.builder.external(name, inner)?);
+        let Engine { builder, router, .. } = &mut *engine;
+        let inner = builder.import(router, spec, bytes, device)?;
+        let external = builder.external(name, inner)?;
+        list_of(&mut engine).external(external);
+        drop(engine);
         self.formals.push(declared);
         Ok(RecordedTensor(inner))
     }
@@ -456,7 +541,7 @@ impl Recorder {
     }
 
     fn declare_output(&mut self, name: &str, tensor: &RecordedTensor) -> Result<()> {
-        self.builder.spec(tensor.0)?;
+        self.engine().builder.spec(tensor.0)?;
         if self.outputs.iter().any(|(other, _)| other == name) {
             return Err(invalid("list", format!("the output {name:?} is declared twice")));
         }
@@ -482,10 +567,8 @@ impl Recorder {
     /// The shape exceeds all memory.
     #[track_caller]
     pub fn empty(&mut self, spec: &TensorSpec, stream: StreamId) -> Result<RecordedTensor> {
-        let origin = origin::caller();
-        let Self { builder, sink, .. } = self;
-        let made = builder.allocate_offline(sink, stream, spec, &origin);
-        made.map(RecordedTensor).map_err(|e| e.at(&origin))
+        let made = self.emit(|builder, list, at| builder.allocate_offline(list, stream, spec, at));
+        made.map(RecordedTensor)
     }
 
     /// Makes a tensor of another dtype, shape or layout on the same storage. It costs no kernel.
@@ -504,10 +587,8 @@ impl Recorder {
     /// The tensor was released or is held, or the view reaches past the storage.
     #[track_caller]
     pub fn view(&mut self, of: &RecordedTensor, spec: TensorSpec) -> Result<RecordedTensor> {
-        let origin = origin::caller();
-        let Self { builder, sink, .. } = self;
-        let made = builder.view(sink, of.0, spec, &origin);
-        made.map(RecordedTensor).map_err(|e| e.at(&origin))
+        let made = self.emit(|builder, list, at| builder.view(list, of.0, spec, at));
+        made.map(RecordedTensor)
     }
 
     /// Ends a tensor that the list made: its memory is free for others.
@@ -536,8 +617,7 @@ impl Recorder {
             return Err(invalid("release", format!("it is the output {name:?}")).at(&origin));
         }
         let section = self.sections.last().copied();
-        let Self { builder, sink, .. } = self;
-        builder.release(sink, tensor.0, section, &origin).map_err(|e| e.at(&origin))
+        self.emit(|builder, list, at| builder.release(list, tensor.0, section, at))
     }
 
     /// Returns whether a tensor is an input or was bound.
@@ -552,7 +632,8 @@ impl Recorder {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     pub fn is_formal(&self, tensor: &RecordedTensor) -> bool {
-        let recorder = &self.sink.recorder;
+        let mut engine = self.engine();
+        let recorder = list_of(&mut engine);
         let id = recorder.name_of(tensor.0.id);
         id.is_some_and(|id| recorder.list().externals.iter().any(|e| e.tensor == id))
     }
@@ -574,12 +655,9 @@ impl Recorder {
     /// A tensor was released or is held.
     #[track_caller]
     pub fn touch(&mut self, tensors: &[RecordedTensor], stream: StreamId) -> Result<()> {
-        let origin = origin::caller();
         let refs: Vec<TensorRef> = tensors.iter().map(|t| t.0).collect();
         let section = self.sections.last().copied();
-        let Self { builder, sink, .. } = self;
-        let touched = builder.touch(sink, stream, &refs, section, &origin);
-        touched.map(drop).map_err(|e| e.at(&origin))
+        self.emit(|builder, list, at| builder.touch(list, stream, &refs, section, at)).map(drop)
     }
 
     /// Reads a tensor on the host at each launch; [`Launched::take_read`](super::Launched) returns
@@ -600,13 +678,11 @@ impl Recorder {
     /// The tensor was released or is held, or the stream runs no reads.
     #[track_caller]
     pub fn read(&mut self, tensor: &RecordedTensor, stream: StreamId) -> Result<ReadId> {
-        let origin = origin::caller();
         let read = ReadId(self.reads);
         let section = self.sections.last().copied();
-        let Self { builder, sink, .. } = self;
-        builder
-            .sync_read(sink, stream, tensor.0, read, section, &origin)
-            .map_err(|e| e.at(&origin))?;
+        self.emit(|builder, list, at| {
+            builder.sync_read(list, stream, tensor.0, read, section, at)
+        })?;
         self.reads += 1;
         Ok(read)
     }
@@ -638,7 +714,7 @@ impl Recorder {
         function: impl Fn(&mut Blob<'_>) -> anyhow::Result<()> + Send + Sync + 'static,
     ) -> Result<()> {
         let origin = origin::caller();
-        let device = self.builder.device(tensor.0).map_err(|e| e.at(&origin))?.clone();
+        let device = self.device(tensor)?;
         let capabilities = self.machine.policies().devices().capabilities(&device);
         if !capabilities.map_err(|e| e.at(&origin))?.host_memory {
             let message = format!("a host function cannot use the memory of {device}");
@@ -646,10 +722,9 @@ impl Recorder {
         }
         let callback = CallbackId(self.callbacks.len() as u32);
         let section = self.sections.last().copied();
-        let Self { builder, sink, .. } = self;
-        builder
-            .access_blob(sink, stream, tensor.0, access, callback, section, &origin)
-            .map_err(|e| e.at(&origin))?;
+        self.emit(|builder, list, at| {
+            builder.access_blob(list, stream, tensor.0, access, callback, section, at)
+        })?;
         self.callbacks.push(Arc::new(function));
         Ok(())
     }
@@ -671,10 +746,8 @@ impl Recorder {
     /// No policy serves barriers.
     #[track_caller]
     pub fn barrier(&mut self, global: bool) -> Result<()> {
-        let origin = origin::caller();
-        let stream = self.host_stream(StreamType::BARRIER).map_err(|e| e.at(&origin))?;
-        let Self { builder, sink, .. } = self;
-        builder.barrier(sink, stream, global, &origin).map(drop).map_err(|e| e.at(&origin))
+        let stream = at_caller(self.host_stream(StreamType::BARRIER))?;
+        self.emit(|builder, list, at| builder.barrier(list, stream, global, at)).map(drop)
     }
 
     /// Begins an exclusive hold of tensors: until it ends, only calls within it use them. The list
@@ -696,14 +769,12 @@ impl Recorder {
     /// A tensor was released or is held.
     #[track_caller]
     pub fn begin_section(&mut self, tensors: &[RecordedTensor]) -> Result<()> {
-        let origin = origin::caller();
-        let stream = self.host_stream(StreamType::CRITICAL_SECTION);
-        let stream = stream.map_err(|e| e.at(&origin))?;
+        let stream = at_caller(self.host_stream(StreamType::CRITICAL_SECTION))?;
         let refs: Vec<TensorRef> = tensors.iter().map(|t| t.0).collect();
         let outer = self.sections.last().copied();
-        let Self { builder, sink, .. } = self;
-        let begun = builder.begin_nested_section(sink, stream, &refs, outer, &origin);
-        self.sections.push(begun.map_err(|e| e.at(&origin))?);
+        self.sections.push(self.emit(|builder, list, at| {
+            builder.begin_nested_section(list, stream, &refs, outer, at)
+        })?);
         Ok(())
     }
 
@@ -727,13 +798,11 @@ impl Recorder {
         let origin = origin::caller();
         let none = || invalid("critical section", "none is open".to_owned()).at(&origin);
         let section = self.sections.pop().ok_or_else(none)?;
-        let Self { builder, sink, .. } = self;
-        let ended = builder.end_critical_section(sink, section, &origin);
-        ended.map(drop).map_err(|e| e.at(&origin))
+        self.emit(|builder, list, at| builder.end_critical_section(list, section, at)).map(drop)
     }
 
     pub(super) fn host_stream(&mut self, ty: StreamType) -> Result<StreamId> {
-        self.builder.stream(&StreamKey::new(DeviceId::cpu(0), ty, 0))
+        self.engine().builder.stream(&StreamKey::new(DeviceId::cpu(0), ty, 0))
     }
 
     /// Records an event of the list.
@@ -753,9 +822,7 @@ impl Recorder {
     /// The stream is not the list's.
     #[track_caller]
     pub fn record_event(&mut self, stream: StreamId) -> Result<EventRef> {
-        let origin = origin::caller();
-        let Self { builder, sink, .. } = self;
-        builder.record_event(sink, stream, &origin).map_err(|e| e.at(&origin))
+        self.emit(|builder, list, at| builder.record_event(list, stream, at))
     }
 
     /// Orders a stream behind an event of the list.
@@ -777,9 +844,7 @@ impl Recorder {
     /// The stream is not the list's.
     #[track_caller]
     pub fn wait_event(&mut self, stream: StreamId, event: &EventRef) -> Result<()> {
-        let origin = origin::caller();
-        let Self { builder, sink, .. } = self;
-        builder.wait_event(sink, stream, event, &origin).map_err(|e| e.at(&origin))
+        self.emit(|builder, list, at| builder.wait_event(list, stream, event, at))
     }
 
     /// Orders a stream behind everything submitted to another one so far.
@@ -800,9 +865,7 @@ impl Recorder {
     /// A stream is not the list's.
     #[track_caller]
     pub fn wait_stream(&mut self, stream: StreamId, source: StreamId) -> Result<()> {
-        let origin = origin::caller();
-        let Self { builder, sink, .. } = self;
-        builder.wait_stream(sink, stream, source, &origin).map_err(|e| e.at(&origin))
+        self.emit(|builder, list, at| builder.wait_stream(list, stream, source, at))
     }
 
     /// Returns dtype, shape and layout of a tensor.
@@ -820,8 +883,8 @@ impl Recorder {
     /// # Errors
     /// It was released.
     #[track_caller]
-    pub fn spec(&self, tensor: &RecordedTensor) -> Result<&TensorSpec> {
-        at_caller(self.builder.spec(tensor.0))
+    pub fn spec(&self, tensor: &RecordedTensor) -> Result<TensorSpec> {
+        at_caller(self.engine().builder.spec(tensor.0).cloned())
     }
 
     /// Returns the device whose memory holds a tensor.
@@ -839,8 +902,8 @@ impl Recorder {
     /// # Errors
     /// It was released.
     #[track_caller]
-    pub fn device(&self, tensor: &RecordedTensor) -> Result<&DeviceId> {
-        at_caller(self.builder.device(tensor.0))
+    pub fn device(&self, tensor: &RecordedTensor) -> Result<DeviceId> {
+        at_caller(self.engine().builder.device(tensor.0).cloned())
     }
 
     /// Ends the recording.
@@ -867,20 +930,23 @@ impl Recorder {
     fn finished(mut self) -> Result<Recorded> {
         let gradients = self.finish_gradients()?;
         self.finish_overflow()?;
-        let Recorder { machine, builder, sink, formals, outputs, callbacks, .. } = self;
+        let Recorder { machine, list, formals, outputs, callbacks, .. } = self;
         let Recorder { kept, generators, .. } = self;
+        let mut engine = list.shared.lock()?;
+        let Engine { builder, router, .. } = &mut *engine;
         builder.all_sections_ended()?;
+        let recorder = router.recorder.take().unwrap_or_default();
         let mut named = Vec::with_capacity(outputs.len());
         for (name, tensor) in outputs {
             let spec = builder.spec(tensor.0)?.clone();
-            let id = sink.recorder.name_of(tensor.0.id);
+            let id = recorder.name_of(tensor.0.id);
             let unnamed = || Error::Internal { message: format!("{name} is not in the list") };
             named.push((name.clone(), id.ok_or_else(unnamed)?, spec));
         }
         let mut kinds: Vec<FormalKind> = formals.iter().map(|f| f.kind).collect();
         let mut constants: Vec<bool> = formals.iter().map(|f| f.is_constant).collect();
         let mut bound: Vec<Option<Tensor>> = formals.into_iter().map(|f| f.bound).collect();
-        let mut list = builder.finish_list(sink.recorder);
+        let mut list = builder.finish_list(recorder);
         let outputs = outputs_of(&mut list, named)?;
         kinds.resize(list.externals.len(), FormalKind::Output);
         bound.resize(list.externals.len(), None);
@@ -913,6 +979,6 @@ impl Recorder {
 
 impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recorder").field("list", self.sink.recorder.list()).finish()
+        f.debug_struct("Recorder").field("list", list_of(&mut self.engine()).list()).finish()
     }
 }

@@ -20,7 +20,7 @@ use crate::handle::seed::{Draw, Seed};
 
 use super::ExecutableInner;
 use super::foreign::check_numbers;
-use super::recorder::Recorder;
+use super::recorder::{Recorder, list_of};
 
 /// A launch's values for the scalars of its list, by number.
 pub(super) type GivenScalars = SmallVec<[ScalarValue; 4]>;
@@ -103,16 +103,33 @@ pub(super) fn generators_of(list: &InstructionList) -> Vec<Generator> {
 }
 
 impl Recorder {
+    /// Declares a generator, and takes its next draw for each launch. Returns the seed and the
+    /// offset, for the arguments of a random call.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// let [seed, offset] = r.draw(&Generator::new(7));
+    /// let y = r.call("uniform", &[]).attr("shape", vec![3]).attr("seed", seed);
+    /// y.attr("offset", offset).run()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn draw(&mut self, generator: &Generator) -> [ScalarUse; 2] {
+        uses(self.draws(generator, 1))
+    }
+
     /// Declares a generator, and takes its next `draws` draws for each launch. Returns it with the
     /// number of earlier ones.
     pub(crate) fn draws(&mut self, generator: &Generator, draws: u64) -> GeneratorDecl {
         let known = self.generators.iter().position(|own| own.is_same(generator));
-        let recorder = &mut self.sink.recorder;
-        let number = known.unwrap_or_else(|| {
+        if known.is_none() {
             self.generators.push(generator.clone());
-            recorder.generator(generator.seed())
-        });
-        recorder.draw(number, draws)
+        }
+        let mut engine = self.engine();
+        let list = list_of(&mut engine);
+        let number = known.unwrap_or_else(|| list.generator(generator.seed()));
+        list.draw(number, draws)
     }
 
     /// Declares a scalar: a number that each launch gives by [`LaunchBuilder::scalar`], and that is
@@ -146,23 +163,24 @@ impl Recorder {
     /// There is another scalar of this name.
     #[track_caller]
     pub fn scalar(&mut self, name: &str, value: impl Into<ScalarValue>) -> Result<ScalarUse> {
-        let mut scalars = self.sink.recorder.list().scalars.iter();
-        if scalars.any(|scalar| scalar.name == name) {
+        let mut engine = self.engine();
+        let list = list_of(&mut engine);
+        if list.list().scalars.iter().any(|scalar| scalar.name == name) {
             let message = format!("the scalar {name:?} is declared twice");
             return at_caller(Err(Error::Invalid { what: "list", message }));
         }
-        let scalar = self.sink.recorder.scalar(name.to_owned(), value.into());
+        let scalar = list.scalar(name.to_owned(), value.into());
         Ok(ScalarUse { scalar, plus: 0 })
     }
 
     /// Declares a whole number that each launch gives, by its number.
     pub(crate) fn numbered_scalar(&mut self, name: String) -> ScalarId {
-        self.sink.recorder.scalar(name, ScalarValue::Int(0))
+        list_of(&mut self.engine()).scalar(name, ScalarValue::Int(0))
     }
 
     /// Draws from a generator for a call of the recording with this number.
     pub(super) fn draw_in(&mut self, generator: &Generator, recording: u64) -> Seed {
-        let [seed, offset] = uses(self.draws(generator, 1));
+        let [seed, offset] = self.draw(generator);
         Seed::drawn(None, Draw { recording, seed, offset })
     }
 
@@ -177,7 +195,8 @@ impl Recorder {
         name: &str,
         value: &AttrValue,
     ) -> Result<ScalarId> {
-        let declared = &self.sink.recorder.list().scalars;
+        let mut engine = self.engine();
+        let declared = &list_of(&mut engine).list().scalars;
         let number = match value {
             AttrValue::Scalar(used) => declared.get(used.scalar.index()).map(|s| s.value),
             value => ScalarValue::of(value),

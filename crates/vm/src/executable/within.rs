@@ -4,13 +4,17 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-use millstream_instructions::{Body, TensorRef};
+use millstream_instructions::builder::{Launch, LaunchOperand};
+use millstream_instructions::{Body, Outcome, TensorRef};
+use millstream_runtime::engine::Engine;
 use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_runtime::tapes::tape::FormalKind;
-use millstream_types::{AttrValue, Error, ListId, Origin, Result, ScalarId, StreamId, StreamType};
+use millstream_types::{
+    Access, AttrValue, Error, ListId, Origin, Result, ScalarId, StreamId, StreamType,
+};
 
-use super::offline::OfflineLaunch;
-use super::recorder::{RecordedTensor, Recorder};
+use super::launch::MadeOutput;
+use super::recorder::{RecordedTensor, Recorder, list_of};
 use super::{Executable, ExecutableInner};
 
 impl Recorder {
@@ -58,7 +62,7 @@ impl Recorder {
         // Each launch has an entry of its own, as its functions are numbered for it.
         let id = ListId(self.executables);
         self.executables += 1;
-        self.sink.recorder.executable(id, &list);
+        list_of(&mut self.engine()).executable(id, &list);
         id
     }
 }
@@ -211,15 +215,44 @@ impl<'a> RecordedLaunch<'a> {
         let list = recorder.executable(inner);
         let section = recorder.sections.last().copied();
         let scalars = recorder.scalars_within(inner, &scalars);
-        let Recorder { builder, sink, .. } = recorder;
-        let launch = OfflineLaunch { stream, list, section, workspaces: &[], origin: &origin };
-        let scalars = scalars.as_ref();
-        let (outputs, memory) =
-            inner.launch_offline(builder, sink, &given, &[], scalars, launch)?;
-        for private in memory {
-            builder.release(sink, private, None, &origin)?;
+        let mut engine = recorder.engine();
+        let Engine { builder, router: sink, .. } = &mut *engine;
+        let (program, specs) = (&inner.program, inner.memory_specs()?);
+        let mut operands: SmallVec<[LaunchOperand<'_>; 8]> = SmallVec::new();
+        for (k, (formal, given)) in program.formals.iter().zip(&given).enumerate() {
+            // A formal that the list does not use is only touched.
+            let access = formal.access.unwrap_or(Access::Read);
+            operands.push(match given {
+                Some(tensor) => {
+                    program.check(k, builder.spec(*tensor)?, builder.device(*tensor)?)?;
+                    LaunchOperand::Given(*tensor, access)
+                }
+                None if formal.kind == FormalKind::Output => program.fresh(k),
+                None => return Err(program.missing(k)),
+            });
         }
-        Ok(outputs.into_iter().map(RecordedTensor).collect())
+        inner.check_extents(builder, &given)?;
+        let new = program.memory.iter().zip(&specs);
+        operands.extend(new.map(|((d, bytes), s)| LaunchOperand::Fresh(d, s, *bytes)));
+        let (operands, attrs, origin) = (&operands[..], scalars.as_ref(), &origin);
+        let launch = Launch { stream, list, operands, attrs, section, origin };
+        let tensors = loop {
+            match builder.launch(sink, &launch)? {
+                Outcome::Done((_, tensors)) => break tensors,
+                Outcome::Need(need) => builder.assume(sink, need, origin)?,
+            }
+        };
+        let (formals, memory) = tensors.split_at(program.formals.len());
+        let is_given = |formal: usize| given[formal].is_some();
+        let made = inner.results(builder, sink, formals, &is_given, origin)?;
+        for private in memory {
+            builder.release(sink, *private, None, origin)?;
+        }
+        let output = |made| match made {
+            MadeOutput::Given(formal) => RecordedTensor(formals[formal]),
+            MadeOutput::New(tensor) => RecordedTensor(tensor),
+        };
+        Ok(made.into_iter().map(output).collect())
     }
 }
 

@@ -6,8 +6,6 @@ use millstream_runtime::host::Blob;
 use millstream_runtime::scope::origin;
 use millstream_types::{Access, Error, Origin, Result, StreamType};
 
-use crate::lowering;
-
 use super::request::{self, Request, Sole, Verb};
 use super::{Completion, Tensor};
 
@@ -75,8 +73,7 @@ impl Tensor {
             StreamType::COMPUTE | StreamType::DEVICE2HOST | StreamType::PINNED_COMPUTE => {
                 self.made_on().clone()
             }
-            _ => lowering::compute_stream(&mut machine.submitter(origin.clone()), self)
-                .map_err(at)?,
+            _ => machine.submitter(origin.clone()).compute_stream(self).map_err(at)?,
         };
         let tensor = self.resolved().map_err(at)?;
         let host = &machine.shared.tables.host;

@@ -9,6 +9,7 @@ mod event;
 pub(crate) mod generator;
 pub(crate) mod global;
 pub(crate) mod leaf;
+pub mod lowering;
 pub(crate) mod machine;
 mod operands;
 pub(crate) mod prepared;

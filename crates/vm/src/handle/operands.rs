@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use millstream_runtime::scope::origin;
 use millstream_types::{Error, Result};
 
+use crate::handle::lowering;
 use crate::handle::{Stream, Tensor, has_current, innermost_on};
-use crate::lowering;
 
 /// Returns the stream of a call whose first operand is `first`: that of the innermost
 /// [`with_stream`](crate::with_stream) scope on the tensor's device, or else the tensor's.
@@ -20,7 +20,7 @@ pub(crate) fn stream_of(first: &Tensor) -> Result<Cow<'_, Stream>> {
     if lowering::computes_in(own.key(), first.device()) {
         return Ok(Cow::Borrowed(own));
     }
-    lowering::compute_stream(&mut machine.submitter(origin::caller()), first).map(Cow::Owned)
+    machine.submitter(origin::caller()).compute_stream(first).map(Cow::Owned)
 }
 
 /// Refuses operands on different devices.

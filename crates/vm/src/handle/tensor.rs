@@ -14,13 +14,12 @@ use millstream_types::{
     DeviceId, Error, Origin, Result, StreamId, StreamKey, TensorId, TensorSpec,
 };
 
+use crate::handle::lowering::{self, Submitter};
 use crate::handle::machine::Machine;
-use crate::lowering;
 
 use super::global::Global;
 use super::leaf::LeafSlot;
 use super::request::{self, Ended, Request, Verb};
-use super::transfer::MachineSubmitter;
 use super::{Completion, Section, Stream, counts};
 
 /// A tensor of a list that is being recorded, and the number of the recording.
@@ -497,13 +496,13 @@ impl Tensor {
         if protection == Protection::default() && self.0.device.is_host() {
             return self.read_by(section, origin, |e, tensor| read_stream(e, machine, tensor));
         }
-        let mut submitter = MachineSubmitter { machine, section: held, origin: origin.clone() };
+        let submitter = Submitter { machine, section: held, origin: origin.clone() };
         if protection == Protection::default()
-            && let Some((staged, stream)) = lowering::stage_read(&mut submitter, self)?
+            && let Some((staged, stream)) = submitter.stage_read(self)?
         {
             return staged.read_by(None, origin, |_, _| Ok((stream.id, None)));
         }
-        let stream = lowering::read_stream(&mut submitter, self)?;
+        let stream = submitter.read_stream(self)?;
         if !protection.waits() {
             // The machine chose the reading stream, so it orders that stream as well.
             let tensor = self.resolved()?;
@@ -540,7 +539,9 @@ impl Tensor {
         let point = waited?;
         machine.shared.observe(point, origin)?;
         result.unwrap_or_else(|| {
-            Err(Error::Internal { message: "a read completed without a result".to_owned() })
+            let message = "a read completed without a result".to_owned();
+            machine.known(None)?;
+            Err(Error::Internal { message })
         })
     }
 }
@@ -553,7 +554,7 @@ fn not_made() -> Error {
     Error::Invalid { what: "tensor", message }
 }
 
-/// Returns the stream that reads a tensor in host memory, as [`lowering::read_stream`] does,
+/// Returns the stream that reads a tensor in host memory, as [`Submitter::read_stream`] does,
 /// and its lease.
 fn read_stream(
     engine: &mut Engine,

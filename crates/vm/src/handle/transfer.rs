@@ -1,95 +1,18 @@
-//! Copies of tensors, and a machine as the submitter of their calls.
+//! Copies of tensors.
 
 use millstream_runtime::scope::origin;
-use millstream_stream_policy::PolicyTable;
-use millstream_types::{Attrs, DeviceId, Origin, Result, StreamKey, TensorSpec};
+use millstream_types::{Origin, Result};
 
+use crate::handle::lowering::Submitter;
 use crate::handle::machine::Machine;
-use crate::lowering::{self, Submitter};
 
 use super::request::{self, Request, Verb};
-use super::{Section, Stream, Tensor};
-
-/// Submits the calls of a lowering to a machine.
-pub(crate) struct MachineSubmitter<'a> {
-    pub(crate) machine: &'a Machine,
-    /// The section that calls belong to.
-    pub(crate) section: Option<&'a Section>,
-    pub(crate) origin: Origin,
-}
-
-impl Submitter for MachineSubmitter<'_> {
-    type Tensor = Tensor;
-    type Stream = Stream;
-
-    fn policies(&self) -> &PolicyTable {
-        self.machine.policies()
-    }
-
-    fn spec(&self, tensor: &Tensor) -> Result<TensorSpec> {
-        Ok(tensor.spec().clone())
-    }
-
-    fn device(&self, tensor: &Tensor) -> Result<DeviceId> {
-        Ok(tensor.device().clone())
-    }
-
-    fn made_on(&self, tensor: &Tensor) -> Option<(StreamKey, Stream)> {
-        let made_on = tensor.made_on();
-        Some((made_on.key.clone(), made_on.clone()))
-    }
-
-    fn written_on(&self, tensor: &Tensor) -> Result<Option<(StreamKey, Stream)>> {
-        let tensor = self.machine.owns(tensor)?;
-        let mut engine = self.machine.shared.lock()?;
-        let last = engine.builder.last_write(tensor)?;
-        if last.seq == 0 {
-            return Ok(None);
-        }
-        let stream = self.machine.handle(&mut engine, last.stream);
-        Ok(stream.map(|stream| (stream.key.clone(), stream)))
-    }
-
-    fn stream(&mut self, key: &StreamKey) -> Result<Stream> {
-        self.machine.stream(key)
-    }
-
-    fn copies_from(&mut self, stream: &Stream, device: &DeviceId) -> Result<bool> {
-        Ok(self.machine.shared.lock()?.builder.copies_from(stream.id, device))
-    }
-
-    fn empty(&mut self, stream: &Stream, spec: TensorSpec) -> Result<Tensor> {
-        let bytes = spec.span_bytes() as u64;
-        self.machine.empty_at(stream, spec, bytes, self.origin.clone())
-    }
-
-    fn call(
-        &mut self,
-        op: &str,
-        inputs: &[&Tensor],
-        attrs: &Attrs,
-        out: Option<&Tensor>,
-        stream: &Stream,
-    ) -> Result<Vec<Tensor>> {
-        let mut call = self.machine.call(op, inputs).attrs(attrs).origin(self.origin.clone());
-        if let Some(out) = out {
-            call = call.out(&[out]);
-        }
-        if let Some(section) = self.section {
-            call = call.within(section);
-        }
-        call.on(stream)
-    }
-
-    fn is_same(&self, a: &Tensor, b: &Tensor) -> bool {
-        a.tensor_ref() == b.tensor_ref()
-    }
-}
+use super::{Stream, Tensor};
 
 impl Machine {
     /// Returns the submitter of the calls that `origin` asks for.
-    pub(crate) const fn submitter(&self, origin: Origin) -> MachineSubmitter<'_> {
-        MachineSubmitter { machine: self, section: None, origin }
+    pub(crate) const fn submitter(&self, origin: Origin) -> Submitter<'_> {
+        Submitter { machine: self, section: None, origin }
     }
 }
 
@@ -116,7 +39,7 @@ impl Tensor {
         self.check_usable().map_err(|e| e.at(&origin))?;
         let copy = Request::new(Verb::Copy { of: self }, &origin);
         let copied = request::submit(copy, |_| {
-            lowering::copy_to(&mut self.machine().submitter(origin.clone()), self, stream)
+            self.machine().submitter(origin.clone()).copy_to(self, stream)
         });
         copied.map_err(|e| e.at(&origin))
     }
@@ -144,8 +67,7 @@ impl Tensor {
         self.check_usable().and_then(|()| target.check_usable()).map_err(|e| e.at(&origin))?;
         let copy = Request::new(Verb::CopyInto { of: self, target }, &origin);
         let copied = request::submit(copy, |_| {
-            let mut submitter = self.machine().submitter(origin.clone());
-            lowering::copy_into(&mut submitter, self, target).map(Some)
+            self.machine().submitter(origin.clone()).copy_into(self, target).map(Some)
         });
         copied.map(drop).map_err(|e| e.at(&origin))
     }

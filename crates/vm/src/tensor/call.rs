@@ -7,11 +7,11 @@ use millstream_ops::args::ABSENT;
 use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_types::{AttrValue, Attrs, Error, Result};
 
+use crate::handle::lowering;
 use crate::handle::machine::CallBuilder;
 pub(super) use crate::handle::machine::Inputs;
 use crate::handle::request::{self, OpCall, Request, Verb};
 use crate::handle::{Stream, Tensor, check_devices, has_current, stream_of};
-use crate::lowering;
 
 use super::{Number, Operand};
 

@@ -8,7 +8,6 @@ use millstream_runtime::scope::origin;
 use millstream_types::{Access, DType, Element, Error, Result};
 
 use crate::handle::{Stream, Tensor, stream_of};
-use crate::lowering;
 
 impl Tensor {
     /// Returns the lengths of the dimensions.
@@ -176,12 +175,12 @@ impl Tensor {
         let written = bytes.clone();
         let begin = || {
             self.check_element::<T>()?;
-            let submitter = &mut self.machine().submitter(origin.clone());
+            let submitter = self.machine().submitter(origin.clone());
             let near = match self.device().is_host() {
                 true => self.clone(),
                 false => {
-                    let host = lowering::staging(submitter, self.device())?;
-                    lowering::copy_to(submitter, self, &host)?
+                    let host = submitter.staging(self.device())?;
+                    submitter.copy_to(self, &host)?
                 }
             };
             near.access_at(Access::Read, origin.clone(), move |blob| {

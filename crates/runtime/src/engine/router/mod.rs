@@ -19,7 +19,8 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::PreparedCall;
 use millstream_instructions::{
-    Body, External, Frontier, Instruction, ListRecorder, Placement, Priority, Sink, TensorRef, Via,
+    Body, External, Frontier, Instruction, ListRecorder, Placement, Priority, ScalarDecl, Sink,
+    TensorRef, Via,
 };
 use millstream_ops::collective::{self, Channel, Numbering};
 use millstream_stream_policy::KnownChunks;
@@ -187,7 +188,23 @@ impl Router {
         }
     }
 
+    /// Returns whether nothing runs.
+    pub(crate) const fn only_checks(&self) -> bool {
+        matches!(self.driver, Driver::Check)
+    }
+
+    /// Counts an instruction that no worker runs as completed.
+    pub(crate) fn complete(&self, at: Point) {
+        self.tables.points.stream(at.stream).publish(at.seq, Milestone::Completed);
+    }
+
     fn route(&mut self, mut instruction: Instruction) {
+        if self.only_checks() {
+            if let Some(at) = instruction.body.at() {
+                self.complete(at);
+            }
+            return;
+        }
         match &instruction.body {
             Body::AllocateTensor { tensor, spec, placement, .. } => {
                 self.publish_tensor(*tensor, &Arc::new((**spec).clone()), placement);
@@ -376,7 +393,9 @@ impl Sink for Router {
                 self.tables.backlog.add();
                 inline.call(&self.tables, stored());
             }
-            Driver::Simulated(_) => self.submit(at.stream, at.seq, Task::Call(stored())),
+            Driver::Simulated(_) | Driver::Check => {
+                self.submit(at.stream, at.seq, Task::Call(stored()));
+            }
         }
     }
 
@@ -476,6 +495,10 @@ impl Sink for Router {
             stream.completed.set(self.tables.points.stream(point.stream).completed());
         }
         stream.completed.get() >= point.seq
+    }
+
+    fn scalars(&self) -> &[ScalarDecl] {
+        self.recorder.as_ref().map_or(&[], |recorder| &recorder.list().scalars)
     }
 
     fn annotated(&self) -> bool {

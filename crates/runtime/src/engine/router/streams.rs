@@ -205,6 +205,9 @@ impl Router {
 
     /// Gives a task to the worker of its stream.
     pub(super) fn push(&mut self, to: OpenStream, task: Task) {
+        if self.only_checks() {
+            return;
+        }
         debug_assert_eq!(task.stream(), to.id, "a task of another stream");
         self.tables.backlog.add();
         if let Some(watchdog) = &self.watchdog {
@@ -215,6 +218,9 @@ impl Router {
 
     /// Gives a task for `stream` of the program to its worker, behind the stream's gates.
     pub(super) fn submit(&mut self, stream: StreamId, seq: u64, task: Task) {
+        if self.only_checks() {
+            return self.complete(Point::new(stream, seq));
+        }
         let RoutedStream { open, opened, .. } = self.routed(stream);
         let was_closed = open.is_none() && opened.is_some();
         let to = self.opened(stream);

@@ -9,10 +9,10 @@ use millstream_types::{
     Attrs, Error, Mesh, Origin, Result, Sbp, Sharding, StreamKey, StreamType, TensorSpec,
 };
 
+use crate::handle::lowering::InnerCalls;
 use crate::handle::machine::Machine;
 use crate::handle::request::{self, Request, Verb};
 use crate::handle::{Stream, Tensor};
-use crate::lowering::InnerCalls;
 
 use super::{Views, check_mesh, coordinates, survey, wrap};
 

@@ -7,10 +7,10 @@ use millstream_ops::CallSpec;
 use millstream_ops::boxing::Plan;
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result, Sharding, TensorSpec};
 
+use crate::handle::lowering::InnerCalls;
 use crate::handle::machine::Inputs;
 use crate::handle::request::{self, OpCall, Request, Results, Verb};
 use crate::handle::{Stream, Tensor};
-use crate::lowering::InnerCalls;
 
 use super::boxing::{PartCalls, change, redistribute};
 use super::plan::{Asked, Planned};

@@ -15,7 +15,6 @@ use crate::handle::global;
 use crate::handle::request::{self, OpCall, Request, Results, Verb};
 use crate::handle::{Section, Stream, Tensor, innermost};
 use crate::handle::{check_devices, stream_of};
-use crate::lowering;
 
 use super::Machine;
 use super::emit_call::Emitted;
@@ -157,12 +156,9 @@ impl<'a> CallBuilder<'a> {
     /// As [`CallBuilder::on`], or a copy cannot be made.
     pub fn collective_on(self, stream: &Stream) -> Result<Vec<Tensor>> {
         let CallBuilder { machine, name, inputs, attrs, origin, .. } = &self;
-        let communicator = machine.communicator().clone();
-        let place = (stream, &stream.key().device);
-        let mut submitter = machine.submitter(origin.clone());
-        let made = lowering::collective(&mut submitter, &*communicator, place, name, inputs, attrs)
-            .map_err(|e| e.at(origin))?;
-        match made {
+        let submitter = machine.submitter(origin.clone());
+        let made = submitter.collective(stream, name, inputs, attrs);
+        match made.map_err(|e| e.at(origin))? {
             Some(results) => Ok(results),
             None => self.on(stream),
         }

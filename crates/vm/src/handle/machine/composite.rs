@@ -7,9 +7,9 @@ use millstream_types::{Attrs, DType, Element, Error, Result, Sharding, TensorSpe
 use smallvec::SmallVec;
 
 use crate::handle::global;
+use crate::handle::lowering::InnerCalls;
 use crate::handle::request::{self, Request, Results, Verb};
 use crate::handle::{Stream, Tensor};
-use crate::lowering::InnerCalls;
 
 use super::call::CallBuilder;
 
@@ -82,6 +82,9 @@ impl InnerCalls for Calling<'_, '_> {
     }
 
     fn upload(&mut self, elements: &[f64], dtype: DType) -> Result<Option<Tensor>> {
+        if self.call.machine.known(None).is_err() {
+            return Ok(None);
+        }
         let mut bytes = Vec::new();
         let exact = match dtype {
             DType::F32 => {

@@ -177,6 +177,7 @@ impl OpCall<'_> {
                 CallResult::New(new) => machine.tensor(new, stream, origin),
                 CallResult::Bounded(pair) => {
                     let [data, count] = *pair;
+                    machine.known(Some(name)).map_err(|e| e.at(origin))?;
                     let reason = format!("the size of a result of {name} depends on data");
                     let data = machine.tensor(data, stream, origin);
                     let count = machine.tensor(count, stream, origin);

@@ -32,7 +32,7 @@ mod tensors;
 mod wait;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use crossbeam_queue::SegQueue;
 use dashmap::DashMap;
@@ -40,8 +40,8 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::SectionId;
 use millstream_instructions::{BuilderConfig, InstructionsBuilder, Outcome, TensorRef};
-use millstream_kernels::Threads;
-use millstream_ops::collective;
+use millstream_kernels::{KernelRegistry, Threads};
+use millstream_ops::{OpRegistry, collective};
 use millstream_runtime::driver::watchdog::Watchdog;
 use millstream_runtime::driver::{Driver, DriverKind};
 use millstream_runtime::engine::Engine;
@@ -106,15 +106,51 @@ impl Machine {
     ///
     /// # Errors
     /// Memory is to be checked, and the ops do not include `scrub`.
-    pub fn new(config: MachineConfig) -> Result<Machine> {
-        let machine = fork::number_machine();
+    pub fn new(mut config: MachineConfig) -> Result<Machine> {
         let mut policies = PolicyTable::standard(config.devices.clone());
         push::policies().into_iter().for_each(|policy| policies.register(policy));
-        for policy in config.policies {
+        for policy in std::mem::take(&mut config.policies) {
             policies.register(policy);
         }
-        let policies = Arc::new(policies);
-        let ops = Arc::new(config.ops);
+        let ops = Arc::new(std::mem::take(&mut config.ops));
+        let places = std::env::var("MILLSTREAM_PLAN_PLACES").ok();
+        let places = places.map(|text| config::places_of(&text)).transpose()?;
+        let places = config.plan_places.or(places);
+        let is_timed = !matches!(config.driver, DriverKind::Simulated | DriverKind::Check);
+        let (watched, check_memory) = (config.watchdog.filter(|_| is_timed), config.check_memory);
+        let mut shared = Machine::shared(config, Arc::new(policies), ops);
+        let engine = shared.engine.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(places) = places {
+            engine.builder.set_inference_places(places);
+        }
+        if check_memory {
+            engine.builder.check_memory()?;
+        }
+        let tables = shared.tables.clone();
+        let watchdog = watched.map(|limit| Watchdog::start(tables, limit)).transpose()?;
+        engine.router.watchdog.clone_from(&watchdog);
+        shared.watchdog = watchdog;
+        Ok(Machine { shared: Arc::new(shared) })
+    }
+
+    /// Returns a machine that records the list of an executable of this one, and only checks.
+    pub(crate) fn of_list(&self) -> Machine {
+        let policies = self.policies().clone();
+        let (ops, kernels) = (OpRegistry::default(), KernelRegistry::default());
+        let config = MachineConfig::of(ops, kernels, policies.devices().clone());
+        let config = config.driver(DriverKind::Check).annotations(false);
+        let shared = Machine::shared(config, policies, self.shared.tables.ops.clone());
+        Machine { shared: Arc::new(shared) }
+    }
+
+    /// Returns the state of a machine with these streams and ops, in the place of those of its
+    /// configuration.
+    fn shared(
+        config: MachineConfig,
+        policies: Arc<PolicyTable>,
+        ops: Arc<OpRegistry>,
+    ) -> MachineShared {
+        let machine = fork::number_machine();
         let memory = ArenaMemory::new(config.devices.clone(), config.memory_limits);
         let tables = Arc::new(Tables {
             machine,
@@ -149,19 +185,20 @@ impl Machine {
             has_priorities: AtomicBool::new(false),
             steps_at_once: match config.driver {
                 DriverKind::Threaded => STEPS_AT_ONCE,
-                DriverKind::Inline => u32::MAX,
+                DriverKind::Inline | DriverKind::Check => u32::MAX,
                 DriverKind::Simulated => 1,
             },
             step_checks: match config.driver {
                 DriverKind::Threaded => POLLS,
                 // No other thread makes the step.
-                DriverKind::Inline | DriverKind::Simulated => 0,
+                DriverKind::Inline | DriverKind::Simulated | DriverKind::Check => 0,
             },
         });
         let driver = match config.driver {
             DriverKind::Threaded => Driver::threaded(config.host_workers),
             DriverKind::Inline => Driver::inline(),
             DriverKind::Simulated => Driver::simulated(config.host_workers, config.simulation),
+            DriverKind::Check => Driver::Check,
         };
         let catalog = Box::new(Catalog(policies));
         let mut builder = InstructionsBuilder::new(
@@ -170,18 +207,7 @@ impl Machine {
             catalog,
         );
         builder.set_protection(config.protection);
-        let places = std::env::var("MILLSTREAM_PLAN_PLACES").ok();
-        let places = places.map(|text| config::places_of(&text)).transpose()?;
-        if let Some(places) = config.plan_places.or(places) {
-            builder.set_inference_places(places);
-        }
-        if config.check_memory {
-            builder.check_memory()?;
-        }
-        let mut router = Router::new(tables.clone(), driver, config.annotations);
-        let watched = config.watchdog.filter(|_| config.driver != DriverKind::Simulated);
-        let watchdog = watched.map(|limit| Watchdog::start(tables.clone(), limit)).transpose()?;
-        router.watchdog.clone_from(&watchdog);
+        let router = Router::new(tables.clone(), driver, config.annotations);
         let engine = Engine {
             builder,
             router,
@@ -195,7 +221,7 @@ impl Machine {
             is_broken: false,
             backpressure_skips: 0,
         };
-        let shared = MachineShared {
+        MachineShared {
             tables,
             engine: Mutex::new(engine),
             releases: SegQueue::new(),
@@ -213,13 +239,12 @@ impl Machine {
             default_stream: OnceLock::default(),
             launch_stream: OnceLock::default(),
             closed: AtomicBool::new(false),
-            watchdog,
+            watchdog: None,
             submitters: Submitters::new(config.submitters),
             recording: ActiveRecording::default(),
             abandoned: AtomicBool::new(false),
             programs: Mutex::default(),
-        };
-        Ok(Machine { shared: Arc::new(shared) })
+        }
     }
 
     /// Returns the stream of this key: in the mode in which it is known, or a new in-order one. A

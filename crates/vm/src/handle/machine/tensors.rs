@@ -11,7 +11,6 @@ use millstream_types::{Access, Error, Origin, Result, TensorSpec};
 
 use crate::handle::request::{self, Request, Verb};
 use crate::handle::{Section, Stream, Tensor};
-use crate::lowering;
 
 use super::Machine;
 
@@ -229,14 +228,14 @@ impl Machine {
         if is_unordered {
             stream.synchronize_at(None, origin.clone())?;
         }
-        let submitter = &mut self.submitter(origin.clone());
-        let host = lowering::staging(submitter, target.device()).map_err(|e| e.at(&origin))?;
+        let submitter = self.submitter(origin.clone());
+        let host = submitter.staging(target.device()).map_err(|e| e.at(&origin))?;
         let staged = self.empty_at(&host, spec, bytes, origin.clone())?;
         let written = staged.access_at(Access::ReadWrite, origin.clone(), write)?;
         if is_unordered {
             written.wait_at(None, origin.clone())?;
         }
-        let copies = lowering::copy_to_device(submitter, &staged, &target);
+        let copies = submitter.copy_to_device(&staged, &target);
         let copies = copies.map_err(|e| e.at(&origin))?;
         if is_unordered {
             copies.synchronize_at(None, origin)?;

@@ -10,48 +10,7 @@ use millstream_types::{Attrs, DType, Error, Result, TensorSpec};
 ///
 /// An implementation has the stream, the origin and the section of the composite's call, which
 /// every inner call has as well.
-///
-/// ```
-/// # use millstream_vm::*;
-/// # use millstream_vm::lowering::InnerCalls;
-/// # use millstream_types::{Attrs, DType, Result, TensorSpec};
-/// struct Recording<'a>(&'a mut Recorder);
-///
-/// impl InnerCalls for Recording<'_> {
-///     type Tensor = RecordedTensor;
-///
-///     fn spec(&self, tensor: &RecordedTensor) -> Result<TensorSpec> {
-///         self.0.spec(tensor).cloned()
-///     }
-///
-///     fn call(
-///         &mut self,
-///         op: &str,
-///         inputs: &[&RecordedTensor],
-///         attrs: Attrs,
-///     ) -> Result<Vec<RecordedTensor>> {
-///         let inputs: Vec<RecordedTensor> = inputs.iter().map(|x| **x).collect();
-///         self.0.call(op, &inputs).attrs(attrs).run()
-///     }
-///
-///     fn is_same(&self, a: &RecordedTensor, b: &RecordedTensor) -> bool {
-///         a == b
-///     }
-///
-///     fn release(&mut self, tensor: RecordedTensor) -> Result<()> {
-///         self.0.release(tensor)
-///     }
-/// }
-///
-/// let machine = Machine::new(MachineConfig::default())?;
-/// let mut r = machine.recorder();
-/// let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-/// let op = millstream_ops::composite::find("logaddexp").unwrap();
-/// let y = Recording(&mut r).composite(op, &[x, x], &Attrs::new(), None)?;
-/// assert_eq!(r.spec(&y[0])?.shape(), [2]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
-pub trait InnerCalls {
+pub(crate) trait InnerCalls {
     /// A tensor.
     type Tensor: Clone;
 
