@@ -1,12 +1,11 @@
-//! Lowers the batch norms of libraries. They name arguments otherwise, and add a result that only
-//! their own gradient reads.
+//! Lowers batch norms. Those of libraries add a result that only their own gradient reads.
 
 use millstream_types::{AttrValue, Attrs};
 
-use super::{Made, call, cast, one_call, opaque, optional};
+use super::{Made, call, cast, one_call, opaque, rules};
 use crate::et::args::{self, NodeArgs};
 use crate::et::import::{Import, Lowered};
-use crate::et::value::{Arg, Recorded};
+use crate::et::value::Recorded;
 
 const OP: &str = "native_batch_norm";
 
@@ -25,9 +24,6 @@ pub(super) fn batch_norm(
         | "_batch_norm_with_update"
         | "cudnn_batch_norm"
         | "miopen_batch_norm" => forward(import, name, given, results).map(Some),
-        "batch_norm_backward" | "cudnn_batch_norm_backward" | "miopen_batch_norm_backward" => {
-            backward(import, given).map(Some)
-        }
         _ => Ok(None),
     }
 }
@@ -38,22 +34,14 @@ fn forward(
     given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
-    let without = ["exponential_average_factor", "epsilon"];
-    let mut converted = args::convert(import, OP, given, &without, results)?;
-    for (theirs, ours) in [(without[0], "momentum"), (without[1], "eps")] {
-        if let Some(value) = given.scalar(theirs)? {
-            converted.attrs.set(ours, value);
+    let mut made = match rules::find(import, name, given) {
+        Some(rule) => rule.apply(import, given, results)?,
+        None => {
+            let converted = args::convert(import, OP, given, &[], results)?;
+            call(import, OP, converted)?
         }
-    }
-    match name {
-        "_batch_norm_with_update" => converted.attrs.set("training", true),
-        "_batch_norm_no_update" | "_native_batch_norm_legit_no_training" => {
-            converted.attrs.set("training", false);
-        }
-        _ => {}
-    }
-    let eps = converted.attrs.float("eps")?.unwrap_or(1e-5);
-    let mut made = call(import, OP, converted)?;
+    };
+    let eps = given.scalar("eps")?.or(given.scalar("epsilon")?).unwrap_or(AttrValue::Float(1e-5));
     // Without training, GPUs return the running statistics as those that the op used.
     for (k, name) in [(1, "running_mean"), (2, "running_var")] {
         let Some(Some(recorded)) = results.get(k) else { continue };
@@ -65,7 +53,7 @@ fn forward(
         used = match k {
             1 => one_call(import, "clone", &[used], Attrs::new())?,
             _ => {
-                used = one_call(import, "add", &[used], Attrs::new().with("other", eps))?;
+                used = one_call(import, "add", &[used], Attrs::new().with("other", eps.clone()))?;
                 one_call(import, "rsqrt", &[used], Attrs::new())?
             }
         };
@@ -75,32 +63,4 @@ fn forward(
         made.push(Some(opaque(import, reserve)?));
     }
     Ok(made)
-}
-
-fn backward(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
-    let mut operands = Vec::new();
-    for names in [
-        &["grad_output", "grad_out"][..],
-        &["input"],
-        &["weight"],
-        &["running_mean"],
-        &["running_var"],
-        &["save_mean"],
-        &["save_var"],
-    ] {
-        let is_given = |name: &&&str| matches!(given.get(name), Some((_, Arg::Tensor(_))));
-        operands.push(match names.iter().find(is_given) {
-            Some(name) => Some(given.tensor(import, name)?),
-            None => None,
-        });
-    }
-    let (inputs, mut attrs) = optional(&operands);
-    attrs.set("train", given.scalar("update")? != Some(AttrValue::Bool(false)));
-    for name in ["epsilon", "eps"] {
-        if let Some(eps) = given.scalar(name)? {
-            attrs.set("eps", eps);
-        }
-    }
-    attrs.set("output_mask", given.ints("output_mask")?.unwrap_or_else(|| vec![1, 1, 1]));
-    call(import, "native_batch_norm_backward", args::Converted { inputs, attrs })
 }

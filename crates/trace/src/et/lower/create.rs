@@ -36,7 +36,7 @@ pub(super) fn create(
         }
         _ => AttrValue::Int(0),
     };
-    let default = match (&of, &value, base) {
+    let default = match (&of, &value, given.signature.base()) {
         (Some(of), ..) => of.dtype,
         (None, ..) if complex.is_some() => DType::C64,
         (None, AttrValue::Bool(_), "full") => DType::Bool,

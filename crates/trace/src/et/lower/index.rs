@@ -1,14 +1,13 @@
-//! Lowers reads and writes by index, searches, and selections of distinct elements.
+//! Lowers reads by masked indices and selections of distinct elements.
 
-use millstream_types::{AttrValue, Attrs};
+use millstream_ops::args::dimension;
+use millstream_types::Attrs;
 
 use super::complex::{filled_by, is_complex};
-use super::overloads::positive;
-use super::special_functions::scalar;
 use super::{Made, apply, one_call};
 use crate::et::args::{self, NodeArgs};
-use crate::et::import::{Import, Lowered, Val, unsupported};
-use crate::et::value::{Arg, Recorded};
+use crate::et::import::{Import, Lowered, Val};
+use crate::et::value::Recorded;
 
 /// Lowers an op, named without the `_` of its form in place; `None` if it is none of these.
 pub(super) fn index(
@@ -21,44 +20,12 @@ pub(super) fn index(
         "_unsafe_masked_index" if is_complex(given, "fill") => {
             masked_index(import, given, results)?
         }
-        "bucketize" => search(import, given, ["boundaries", "self"])?,
-        "searchsorted" => search(import, given, ["sorted_sequence", "self"])?,
         "_unique2" | "_unique" | "unique_consecutive" | "unique_dim" | "unique_dim_consecutive" => {
             return distinct(import, name, given, results).map(Some);
         }
-        "linear" if import.ops().find("linear").is_none() => linear(import, given)?,
         _ => return Ok(None),
     };
     Ok(Some(vec![Some(made)]))
-}
-
-fn flag(given: &NodeArgs<'_>, name: &str) -> Lowered<bool> {
-    Ok(given.scalar(name)? == Some(AttrValue::Bool(true)))
-}
-
-/// Lowers a search in a sorted sequence for numbers or tensors.
-fn search(
-    import: &mut Import<'_>,
-    given: &NodeArgs<'_>,
-    [sorted, values]: [&str; 2],
-) -> Lowered<Val> {
-    let mut sequence = given.tensor(import, sorted)?;
-    if let Some((_, Arg::Tensor(_))) = given.get("sorter") {
-        let sorter = given.tensor(import, "sorter")?;
-        let last = Attrs::new().with("dim", -1i64);
-        sequence = one_call(import, "gather", &[sequence, sorter], last)?;
-    }
-    let x = match given.get(values) {
-        Some((_, Arg::Tensor(_))) => given.tensor(import, values)?,
-        _ => {
-            let dtype = import.spec(sequence).dtype;
-            scalar(import, given, values, dtype)?
-        }
-    };
-    let right = flag(given, "right")?
-        || matches!(given.get("side"), Some((_, Arg::Str(side))) if side == "right");
-    let attrs = Attrs::new().with("right", right).with("out_int32", flag(given, "out_int32")?);
-    one_call(import, "searchsorted", &[sequence, x], attrs)
 }
 
 /// Lowers selections of distinct elements.
@@ -69,19 +36,19 @@ fn distinct(
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
     let mut x = given.tensor(import, "self")?;
-    let wanted = |k: usize, name: &str| -> Lowered<bool> {
-        // PyTorch returns both of slices, whether they are requested or not.
-        let sliced = given.get("dim").is_some();
-        Ok(results.get(k).is_some() && (sliced || flag(given, name)?))
-    };
-    let (inverse, counts) = (wanted(1, "return_inverse")?, wanted(2, "return_counts")?);
+    // PyTorch returns both of slices, whether they are requested or not.
+    let sliced = given.get("dim").is_some();
+    let wanted = |k: usize, name: &str| results.get(k).is_some() && (sliced || given.flag(name));
+    let (inverse, counts) = (wanted(1, "return_inverse"), wanted(2, "return_counts"));
     let mut attrs = Attrs::new()
         .with("consecutive", name.contains("consecutive"))
         .with("return_inverse", inverse)
         .with("return_counts", counts);
     let dim = given.int("dim")?;
     let rank = import.spec(x).shape().len();
-    let order = dim.map(|dim| positive(dim, rank)).map(|dim| {
+    let dim = dim.map(|dim| dimension(dim, rank)).transpose()?;
+    let order = dim.map(|dim| {
+        let dim = dim as i64;
         let mut order: Vec<i64> = (0..rank as i64).filter(|&k| k != dim).collect();
         order.insert(0, dim);
         (dim, order)
@@ -101,24 +68,6 @@ fn distinct(
     }
     made.truncate(results.len());
     Ok(made.into_iter().map(Some).collect())
-}
-
-/// Lowers `linear` with `out`.
-fn linear(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
-    let (x, weight) = (given.tensor(import, "input")?, given.tensor(import, "weight")?);
-    if import.spec(weight).shape().len() != 2 {
-        return Err(unsupported("weights that are no matrix"));
-    }
-    let turned = Attrs::new().with("dim0", 0i64).with("dim1", 1i64);
-    let weight = one_call(import, "transpose", &[weight], turned)?;
-    let product = apply(import, "matmul", &[x, weight])?;
-    match given.get("bias") {
-        Some((_, Arg::Tensor(_))) => {
-            let bias = given.tensor(import, "bias")?;
-            apply(import, "add", &[product, bias])
-        }
-        _ => Ok(product),
-    }
 }
 
 /// Lowers a read by index where a mask is true, else a complex number.

@@ -1,9 +1,8 @@
 //! Lowers recurrent layers, and the packing of sequences.
 
-use millstream_types::{AttrValue, Attrs};
+use millstream_types::Attrs;
 
-use super::overloads::reshaped;
-use super::{Made, buffer, call, cast, one_call, opaque};
+use super::{Made, buffer, call, cast, one_call, opaque, reshaped};
 use crate::et::args::{self, NodeArgs};
 use crate::et::import::{Import, Lowered, Val, unsupported};
 use crate::et::value::{Arg, Recorded};
@@ -42,10 +41,6 @@ pub(super) fn recurrent(
     }))
 }
 
-fn flag(given: &NodeArgs<'_>, name: &str) -> Lowered<bool> {
-    Ok(given.scalar(name)? == Some(AttrValue::Bool(true)))
-}
-
 /// The operands and arguments of recurrent layers.
 struct Layers {
     operands: Vec<Val>,
@@ -58,13 +53,13 @@ struct Layers {
 /// Returns the operands of an op of oneDNN, which is one direction of one layer.
 fn one_layer(import: &mut Import<'_>, given: &NodeArgs<'_>, states: [&str; 2]) -> Lowered<Layers> {
     let first = if given.get("weight0").is_some() { 0 } else { 1 };
-    let has_biases = flag(given, "has_biases")?;
+    let has_biases = given.flag("has_biases");
     let mut weights = Vec::new();
     for k in 0..if has_biases { 4 } else { 2 } {
         weights.push(given.tensor(import, &format!("weight{}", first + k))?);
     }
     // The input has the times first, whatever `batch_first` says of the module's.
-    let attrs = Attrs::new().with("reverse", flag(given, "reverse")?);
+    let attrs = Attrs::new().with("reverse", given.flag("reverse"));
     layers(import, given, states, weights, attrs.with("has_biases", has_biases))
 }
 
@@ -156,7 +151,7 @@ fn backward(
 ) -> Lowered<Vec<Val>> {
     let mut flags = Vec::new();
     for name in &["grad_output", "grad_hy", "grad_cy"][..if layers.is_lstm { 3 } else { 2 }] {
-        let is_given = matches!(given.get(name), Some((_, Arg::Tensor(_))));
+        let is_given = given.has_tensor(name);
         flags.push(i64::from(is_given));
         if is_given {
             let mut grad = given.tensor(import, name)?;

@@ -1,0 +1,475 @@
+//! The table of PyTorch's ops that are other calls here, and its interpreter.
+//!
+//! A rule names an op, by name alone or with the overload, and the calls in its place. A name after
+//! the op in brackets is an argument that the rule needs, or the text that it has. In a call, a
+//! word is a parameter of PyTorch's schema, which [`Binder`] converts, and `..` stands for all
+//! parameters that the rule does not name. A call without one of its operands, which PyTorch's op
+//! may lack, stands for its first operand. Results are new tensors, but for ops in place.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use millstream_ops::random::SEED;
+use millstream_types::{AttrValue, DType};
+
+use super::create::create;
+use super::{Made, call, cast, same, shape_of};
+use crate::et::args::{self, Binder, NodeArgs};
+use crate::et::import::{Import, Lowered, Refusal, Val};
+use crate::et::value::{Arg, Recorded};
+
+/// The rules. Of several that fit, the first one counts.
+const RULES: &[(&str, &str)] = &[
+    // Other names.
+    ("_conj", "alias"),
+    ("_conj_physical", "clone"),
+    ("_convolution", "convolution"),
+    ("_is_all_true", "all"),
+    ("_is_any_true", "any"),
+    ("_pin_memory", "clone"),
+    ("_reshape_alias", "as_strided"),
+    ("_unsafe_view", "view"),
+    ("bitwise_left_shift", "__lshift__"),
+    ("bitwise_right_shift", "__rshift__"),
+    ("bmm", "matmul"),
+    ("conj_physical", "clone"),
+    ("dot", "matmul"),
+    ("lift", "alias"),
+    ("lift_fresh", "alias"),
+    ("lift_fresh_copy", "clone"),
+    ("max(other)", "maximum"),
+    ("min(other)", "minimum"),
+    ("mm", "matmul"),
+    ("mv", "matmul"),
+    ("round(decimals)", "round_decimals"),
+    ("sgn", "sign"),
+    ("sgn_", "sign_"),
+    ("unsafe_split", "split"),
+    ("unsafe_split_with_sizes", "split_with_sizes"),
+    ("vdot", "matmul"),
+    // Ops in place that change only the layout: they return a view.
+    ("as_strided_", "as_strided"),
+    ("squeeze_", "squeeze"),
+    ("t_", "t"),
+    ("transpose_", "transpose"),
+    ("unsqueeze_", "unsqueeze"),
+    // Arithmetic.
+    ("clamp.Tensor", "minimum(maximum(self, min), max)"),
+    ("clamp_max.Tensor", "minimum(self, max)"),
+    ("clamp_min.Tensor", "maximum(self, min)"),
+    ("floor_divide", "div(.., rounding_mode='floor')"),
+    ("floor_divide_", "div_(.., rounding_mode='floor')"),
+    ("log_sigmoid_backward", "log_sigmoid_backward(grad_output, self)"),
+    ("rsub", "sub(other, self, alpha)"),
+    // Casts and norms.
+    ("_to_copy(dtype)", "cast(self, dtype, memory_format)"),
+    ("_to_copy", "clone(self, memory_format)"),
+    ("log_softmax", "_log_softmax(as(self, dtype), dim, half_to_float=false)"),
+    ("norm", "linalg_vector_norm(.., ord=p)"),
+    ("softmax", "_softmax(as(self, dtype), dim, half_to_float=false)"),
+    // Products and convolutions.
+    ("_linalg_eigvals", "linalg_eig(.., compute_v=false).0"),
+    ("cudnn_convolution", "convolution(.., transposed=false)"),
+    ("cudnn_convolution_add_relu",
+        "relu(add(convolution(.., transposed=false), z, alpha))"),
+    ("cudnn_convolution_relu", "relu(convolution(.., transposed=false))"),
+    ("cudnn_convolution_transpose", "convolution(.., transposed=true)"),
+    ("linalg_eigvals", "linalg_eig(.., compute_v=false).0"),
+    ("linear", "add(matmul(input, transpose(weight, dim0=0, dim1=1)), bias)"),
+    ("miopen_convolution", "convolution(.., transposed=false)"),
+    ("miopen_convolution_add_relu",
+        "relu(add(convolution(.., transposed=false), z, alpha))"),
+    ("miopen_convolution_relu", "relu(convolution(.., transposed=false))"),
+    ("miopen_convolution_transpose", "convolution(.., transposed=true)"),
+    ("miopen_depthwise_convolution", "convolution(.., transposed=false)"),
+    ("mkldnn_convolution", "convolution(.., transposed=false)"),
+    // Batch norms.
+    ("_batch_norm_no_update", "native_batch_norm(.., training=false)"),
+    ("_batch_norm_with_update", "native_batch_norm(.., training=true)"),
+    ("_native_batch_norm_legit", "native_batch_norm"),
+    ("_native_batch_norm_legit_no_training", "native_batch_norm(.., training=false)"),
+    ("batch_norm_backward", "native_batch_norm_backward(grad_out, input, weight, running_mean, \
+        running_var, save_mean, save_var, train=update, eps, output_mask)"),
+    ("cudnn_batch_norm",
+        "native_batch_norm(.., momentum=exponential_average_factor, eps=epsilon)"),
+    ("cudnn_batch_norm_backward", "native_batch_norm_backward(grad_output, input, weight, \
+        running_mean, running_var, save_mean, save_var, train=true, eps=epsilon, \
+        output_mask=[1, 1, 1])"),
+    ("miopen_batch_norm",
+        "native_batch_norm(.., momentum=exponential_average_factor, eps=epsilon)"),
+    ("miopen_batch_norm_backward", "native_batch_norm_backward(grad_output, input, weight, \
+        running_mean, running_var, save_mean, save_var, train=true, eps=epsilon, \
+        output_mask=[1, 1, 1])"),
+    // Indices. The number of indices varies, so values come before them.
+    ("_index_put_impl_", "index_put_(self, values, ..)"),
+    ("bucketize", "searchsorted(boundaries, self, out_int32, right)"),
+    ("index_put", "index_put(self, values, ..)"),
+    ("index_put_", "index_put_(self, values, ..)"),
+    ("scatter.value_reduce(reduce='add')", "scatter_sum(self, index, full(shape=shape(index), \
+        value=value, dtype=dtype(self)), dim)"),
+    ("scatter.value_reduce(reduce='multiply')", "scatter_reduce(self, index, \
+        full(shape=shape(index), value=value, dtype=dtype(self)), dim, reduce='prod')"),
+    ("scatter(reduce='add')", "scatter_sum(self, index, src, dim)"),
+    ("scatter(reduce='multiply')", "scatter_reduce(self, index, src, dim, reduce='prod')"),
+    ("scatter_reduce(reduce='mean')", "scatter_mean(self, index, src, dim, include_self)"),
+    ("scatter_reduce(reduce='sum')", "scatter_sum(self, index, src, dim, include_self)"),
+    ("scatter_reduce", "scatter_reduce(self, index, src, dim, reduce, include_self)"),
+    ("searchsorted", "searchsorted(gather(sorted_sequence, sorter, dim=-1), self, out_int32, \
+        right, right=side)"),
+    ("segment_reduce(lengths)", "segment_reduce(data, lengths, reduce, axis, initial)"),
+    ("segment_reduce", "segment_reduce(data, sub(slice(offsets, dim=-1, start=1), \
+        slice(offsets, dim=-1, end=-1)), reduce, axis, initial)"),
+    ("_segment_reduce_backward(lengths)",
+        "segment_reduce_backward(grad, output, data, lengths, reduce, axis, initial)"),
+    ("_segment_reduce_backward", "segment_reduce_backward(grad, output, data, \
+        sub(slice(offsets, dim=-1, start=1), slice(offsets, dim=-1, end=-1)), reduce, axis, \
+        initial)"),
+    // Optimizers, for one parameter of the lists.
+    ("_amp_foreach_non_finite_check_and_unscale_", "unscale_(found_inf, inv_scale, self)"),
+    ("_fused_adagrad_", "adagrad_step_(self, grads, state_sums, state_steps, lr, grad_scale, \
+        found_inf, lr_decay, weight_decay, eps, maximize)"),
+    ("_fused_adam_", "adam_step_(self, grads, exp_avgs, exp_avg_sqs, state_steps, \
+        max_exp_avg_sqs, lr, grad_scale, found_inf, beta1, beta2, weight_decay, eps, amsgrad, maximize)"),
+    ("_fused_adamw_", "adamw_step_(self, grads, exp_avgs, exp_avg_sqs, state_steps, \
+        max_exp_avg_sqs, lr, grad_scale, found_inf, beta1, beta2, weight_decay, eps, amsgrad, maximize)"),
+    ("_fused_sgd_", "sgd_step_(self, grads, momentum_buffer_list, lr, grad_scale, found_inf, \
+        weight_decay, momentum, dampening, nesterov, maximize, is_first_step)"),
+    // Random numbers. Calls with a seed draw.
+    ("bernoulli.Tensor", "bernoulli(expand(p, size=shape(self)))"),
+    ("bernoulli_.Tensor", "copy_(self, bernoulli(expand(p, size=shape(self))))"),
+    ("cauchy_", "copy_(self, add(mul(tan(mul(sub(uniform(shape=shape(self), dtype=f64), \
+        other=0.5), other=pi)), other=sigma), other=median))"),
+    ("log_normal_", "exp_(normal_(self, mean, std))"),
+    ("native_dropout", "native_dropout(input, p)"),
+    ("normal(size)", "normal_(zeros(..), mean, std)"),
+    ("normal.Tensor_Tensor", "add_(mul_(normal_(add(mean, std)), std), mean)"),
+    ("normal.Tensor_float", "add_(mul_(normal_(clone(mean)), other=std), mean)"),
+    ("normal.float_Tensor", "add_(mul_(normal_(clone(std)), std), other=mean)"),
+    ("rand", "uniform_(zeros(..))"),
+    ("rand_like", "uniform_(zeros_like(..))"),
+    ("randint(low)", "randint_(zeros(..), low, high)"),
+    ("randint", "randint_(zeros(..), high)"),
+    ("randint_like(low)", "randint_(zeros_like(..), low, high)"),
+    ("randint_like", "randint_(zeros_like(..), high)"),
+    ("randn", "normal_(zeros(..))"),
+    ("randn_like", "normal_(zeros_like(..))"),
+    ("randperm", "as(argsort(uniform(shape=[n], dtype=f64)), dtype)"),
+    ("rrelu_with_noise", "mul(self, copy_(noise, masked_fill(uniform_(clone(self), from=lower, \
+        to=upper), gt(self, other=0), value=1)))"),
+    ("rrelu_with_noise_", "mul_(self, copy_(noise, masked_fill(uniform_(clone(self), from=lower, \
+        to=upper), gt(self, other=0), value=1)))"),
+];
+
+/// A rule.
+pub(super) struct Rule {
+    overload: Option<&'static str>,
+    /// An argument that must be given, and the text that it has.
+    needs: Option<(&'static str, Option<&'static str>)>,
+    formula: Term,
+}
+
+/// A part of a formula.
+enum Term {
+    /// A parameter of PyTorch's op, or the name of a dtype; alone, an op that has all parameters.
+    Word(&'static str),
+    Value(AttrValue),
+    List(Vec<Term>),
+    Call(Formula),
+}
+
+/// A call of a formula.
+struct Formula {
+    op: &'static str,
+    args: Vec<(Option<&'static str>, Term)>,
+    /// Whether the parameters that the rule does not name follow.
+    rest: bool,
+    /// The only result that counts.
+    result: Option<usize>,
+}
+
+static BY_NAME: LazyLock<HashMap<&'static str, Vec<Rule>>> = LazyLock::new(|| {
+    let mut rules: HashMap<&str, Vec<Rule>> = HashMap::new();
+    for (name, rule) in RULES.iter().filter_map(|(key, formula)| parse(key, formula)) {
+        rules.entry(name).or_default().push(rule);
+    }
+    rules
+});
+
+fn parse(key: &'static str, mut formula: &'static str) -> Option<(&'static str, Rule)> {
+    let (name, needs) = match key.split_once('(') {
+        Some((name, needs)) => (name, Some(needs.strip_suffix(')')?)),
+        None => (key, None),
+    };
+    let needs = needs.map(|needs| match needs.split_once('=') {
+        Some((param, text)) => (param, Some(text.trim_matches('\''))),
+        None => (needs, None),
+    });
+    let (name, overload) = match name.split_once('.') {
+        Some((name, overload)) => (name, Some(overload)),
+        None => (name, None),
+    };
+    let formula = term(&mut formula).filter(|_| formula.is_empty())?;
+    Some((name, Rule { overload, needs, formula }))
+}
+
+/// Takes what a predicate holds for from the start of a text.
+fn take(text: &mut &'static str, is_part: impl Fn(char) -> bool) -> &'static str {
+    let (part, rest) = text.split_at(text.find(|c| !is_part(c)).unwrap_or(text.len()));
+    *text = rest;
+    part
+}
+
+fn token(text: &mut &'static str, token: &str) -> bool {
+    let rest = text.trim_start().strip_prefix(token);
+    *text = rest.unwrap_or(text);
+    rest.is_some()
+}
+
+fn term(text: &mut &'static str) -> Option<Term> {
+    *text = text.trim_start();
+    if token(text, "'") {
+        let inner = take(text, |c| c != '\'');
+        return token(text, "'").then(|| Term::Value(inner.into()));
+    }
+    if token(text, "[") {
+        let mut list = Vec::new();
+        while !token(text, "]") {
+            list.push(term(text)?);
+            token(text, ",");
+        }
+        return Some(Term::List(list));
+    }
+    if text.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
+        let number = take(text, |c| c == '-' || c == '.' || c.is_ascii_digit());
+        let float = || number.parse().ok().map(AttrValue::Float);
+        return number.parse().ok().map(AttrValue::Int).or_else(float).map(Term::Value);
+    }
+    let word = take(text, |c| c == '_' || c.is_ascii_alphanumeric());
+    if !token(text, "(") {
+        return Some(match word {
+            "" => return None,
+            "true" | "false" => Term::Value(AttrValue::Bool(word == "true")),
+            "pi" => Term::Value(AttrValue::Float(std::f64::consts::PI)),
+            _ => Term::Word(word),
+        });
+    }
+    let mut call = Formula { op: word, args: Vec::new(), rest: false, result: None };
+    while !token(text, ")") {
+        if token(text, "..") {
+            call.rest = true;
+        } else {
+            let first = term(text)?;
+            call.args.push(match (token(text, "="), first) {
+                (true, Term::Word(name)) => (Some(name), term(text)?),
+                (true, _) => return None,
+                (false, first) => (None, first),
+            });
+        }
+        token(text, ",");
+    }
+    if token(text, ".") {
+        call.result = Some(take(text, |c| c.is_ascii_digit()).parse().ok()?);
+    }
+    Some(Term::Call(call))
+}
+
+impl Term {
+    /// Returns whether the formula names a parameter.
+    fn names(&self, param: &str) -> bool {
+        match self {
+            Term::Word(word) => *word == param,
+            Term::Value(_) => false,
+            Term::List(list) => list.iter().any(|term| term.names(param)),
+            Term::Call(call) => call.args.iter().any(|(_, term)| term.names(param)),
+        }
+    }
+}
+
+/// Returns the rule of a call of an op, named without namespace and overload, if there is one. An
+/// op of the program's own that has the name of one of PyTorch's goes before a rule.
+pub(super) fn find(
+    import: &Import<'_>,
+    name: &str,
+    given: &NodeArgs<'_>,
+) -> Option<&'static Rule> {
+    let overload = given.signature.name.split_once('.').map_or("", |(_, overload)| overload);
+    let overload = overload.strip_suffix("out").unwrap_or(overload).trim_end_matches('_');
+    let fits = |rule: &&Rule| {
+        rule.overload.is_none_or(|own| own == overload)
+            && rule.needs.is_none_or(|(param, text)| match (given.get(param), text) {
+                (Some((_, Arg::Str(given))), Some(text)) => given == text,
+                (given, text) => given.is_some() && text.is_none(),
+            })
+    };
+    let rule = BY_NAME.get(name)?.iter().find(fits)?;
+    let is_own = rule.overload.is_some() || rule.needs.is_some() || rule.op() == name;
+    let ops = import.ops();
+    (is_own || ops.find(name).is_none() || ops.is_standard(name)).then_some(rule)
+}
+
+impl Rule {
+    fn op(&self) -> &'static str {
+        match &self.formula {
+            Term::Word(op) => op,
+            Term::Call(call) => call.op,
+            Term::Value(_) | Term::List(_) => "",
+        }
+    }
+
+    /// Returns the op that takes all arguments as they are, if the rule only renames an op.
+    pub(super) fn renamed(&self) -> Option<&'static str> {
+        matches!(self.formula, Term::Word(_)).then(|| self.op())
+    }
+
+    /// Makes the calls.
+    pub(super) fn apply(
+        &self,
+        import: &mut Import<'_>,
+        given: &NodeArgs<'_>,
+        results: &[Option<Recorded>],
+    ) -> Lowered<Made> {
+        match &self.formula {
+            Term::Call(call) => Calls { import, rule: self, given, results }.made(call),
+            _ => same(import, self.op(), given, results),
+        }
+    }
+}
+
+/// Makes the calls of a formula.
+struct Calls<'c, 'i, 'g> {
+    import: &'c mut Import<'i>,
+    rule: &'c Rule,
+    given: &'c NodeArgs<'g>,
+    results: &'c [Option<Recorded>],
+}
+
+impl Calls<'_, '_, '_> {
+    fn made(&mut self, formula: &Formula) -> Lowered<Made> {
+        let given = self.given;
+        match (formula.op, &formula.args[..]) {
+            ("zeros" | "zeros_like", _) => return create(self.import, formula.op, given, None),
+            ("as", [(_, x), (_, dtype)]) => {
+                let x = self.operand(x)?;
+                return Ok(vec![Some(match self.value(dtype)? {
+                    Some(AttrValue::DType(dtype)) => cast(self.import, x, dtype)?,
+                    _ => x,
+                })]);
+            }
+            _ => {}
+        }
+        let mut binder = Binder::new(self.import, formula.op, given, self.results)?;
+        for (name, term) in &formula.args {
+            match (name, term) {
+                (Some(name), term) => {
+                    if let Some(value) = self.value(term)? {
+                        binder.set(name, value);
+                    }
+                }
+                (None, Term::Word(param)) => binder.bind(self.import, index(given, param)?, true)?,
+                (None, term) => {
+                    let operand = self.operand(term)?;
+                    binder.operand(operand);
+                }
+            }
+        }
+        for (k, param) in given.signature.params.iter().enumerate() {
+            if formula.rest && !self.rule.formula.names(&param.name) {
+                binder.bind(self.import, k, false)?;
+            }
+        }
+        if let Some(only) = binder.stands_for() {
+            return Ok(vec![Some(only)]);
+        }
+        let draws = binder.knows(SEED);
+        let mut converted = binder.finish(self.import)?;
+        if draws && converted.attrs.get(SEED).is_none() {
+            converted.attrs = self.import.next_draw(converted.attrs);
+        }
+        let mut made = call(self.import, formula.op, converted)?;
+        if let Some(only) = formula.result {
+            made = made.into_iter().skip(only).take(1).collect();
+        }
+        Ok(made)
+    }
+
+    fn operand(&mut self, term: &Term) -> Lowered<Val> {
+        match term {
+            Term::Word(param) => self.given.tensor(self.import, param),
+            Term::Call(call) => {
+                let made = self.made(call)?.first().copied().flatten();
+                made.ok_or_else(|| Refusal::Wrong(format!("'{}' returns no tensor", call.op)))
+            }
+            Term::Value(_) | Term::List(_) => {
+                Err(Refusal::Wrong("expected a tensor, not a value".to_owned()))
+            }
+        }
+    }
+
+    /// Returns the value of an argument; `None` if PyTorch's op lacks it.
+    fn value(&mut self, term: &Term) -> Lowered<Option<AttrValue>> {
+        Ok(match term {
+            Term::Value(value) => Some(value.clone()),
+            Term::List(list) => {
+                let mut ints = Vec::new();
+                for term in list {
+                    match self.value(term)? {
+                        Some(AttrValue::Int(v)) => ints.push(v),
+                        _ => return Err(Refusal::Wrong("expected integers".to_owned())),
+                    }
+                }
+                Some(AttrValue::Ints(ints))
+            }
+            Term::Word(word) => match word.parse::<DType>() {
+                Ok(dtype) if index(self.given, word).is_err() => Some(dtype.into()),
+                _ => args::value_of(self.given, index(self.given, word)?)?,
+            },
+            Term::Call(call) => {
+                let [(None, of)] = &call.args[..] else {
+                    return Err(Refusal::Wrong(format!("'{}' has one argument", call.op)));
+                };
+                let of = self.operand(of)?;
+                Some(match call.op {
+                    "dtype" => self.import.spec(of).dtype.into(),
+                    _ => shape_of(self.import, of).into(),
+                })
+            }
+        })
+    }
+}
+
+/// Returns the number of a parameter.
+fn index(given: &NodeArgs<'_>, name: &str) -> Lowered<usize> {
+    let index = given.signature.params.iter().position(|param| param.name == name);
+    index.ok_or_else(|| {
+        Refusal::Wrong(format!("its schema has no '{name}', which its lowering needs"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_rules_are_formulas_of_known_ops() {
+        let ops = millstream_ops::standard();
+        fn calls<'t>(term: &'t Term, found: &mut Vec<&'t str>) {
+            let Term::Call(call) = term else { return };
+            found.push(call.op);
+            call.args.iter().for_each(|(name, term)| {
+                // The formula of an argument is the shape of a tensor.
+                if name.is_none() {
+                    calls(term, found);
+                }
+            });
+        }
+        for (key, formula) in RULES {
+            let (_, rule) = parse(key, formula).unwrap_or_else(|| panic!("{key}: {formula}"));
+            let mut found = vec![rule.op()];
+            calls(&rule.formula, &mut found);
+            for op in found {
+                let is_known = ops.find(op).is_some() || millstream_ops::composite::find(op).is_some();
+                assert!(is_known || ["as", "zeros", "zeros_like"].contains(&op), "{key}: {op}");
+            }
+        }
+    }
+}
