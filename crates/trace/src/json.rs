@@ -232,9 +232,9 @@ impl<'a> Reader<'a> {
         serde_json::from_str(raw.text).map_err(|e| self.syntax(raw.text, &e))
     }
 
-    /// Refuses an object with other fields than these.
+    /// Refuses an object with other fields than these, or a remark that is no string.
     fn check_fields(&self, raw: Raw<'a, ()>, fields: &[&'static str], what: &str) -> Result<()> {
-        for (key, _) in self.pairs(raw, what)? {
+        for (key, value) in self.pairs(raw, what)? {
             if !fields.contains(&&*key.name) {
                 let error = self.key_error(&key, format!("unknown field '{}' in {what}", key.name));
                 let close = nearest(&key.name, fields.iter().copied());
@@ -242,6 +242,9 @@ impl<'a> Reader<'a> {
                     Some(name) => error.meant(Some(name)),
                     None => error.help(format!("known here: {}", fields.join(", "))),
                 });
+            }
+            if ["note", "$schema"].contains(&&*key.name) {
+                self.text(value, "a string")?;
             }
         }
         Ok(())
@@ -259,11 +262,6 @@ impl<'a> Reader<'a> {
             check_name(&key.name).map_err(|why| self.key_error(key, why))?;
         }
         Ok(entries)
-    }
-
-    /// Checks that a field which only human readers use is a string.
-    pub(crate) fn check_note(&self, raw: Option<Raw<'a, String>>) -> Result<()> {
-        raw.map_or(Ok(()), |raw| self.text(raw, "a string").map(drop))
     }
 
     /// Returns a required field.

@@ -15,7 +15,6 @@ impl<'r, 'a> Statements<'r, 'a> {
     pub(crate) fn launch(&mut self, raw: Raw<'a, LaunchForm<'a>>) -> Result<Launch> {
         let reader = self.reader;
         let form = reader.object(raw, "a launch")?;
-        reader.check_note(form.note)?;
         let (reference, executable) = self.executable(form.launch.unwrap_or(raw.cast()))?;
 
         let declared: Vec<&str> = executable.inputs.iter().map(|i| i.name.as_str()).collect();

@@ -23,7 +23,6 @@ pub(crate) fn meshes<'a>(
     let mut all = BTreeMap::new();
     for (key, raw) in reader.optional_entries(raw, "meshes, by name")? {
         let form = reader.object(raw.cast::<MeshForm<'a>>(), "a mesh")?;
-        reader.check_note(form.note)?;
         let nested = reader.require(form.ranks, raw, "ranks", "a mesh")?;
         let (mut shape, mut ranks) = (Vec::new(), Vec::new());
         flatten(reader, nested, 0, &mut shape, &mut ranks)?;

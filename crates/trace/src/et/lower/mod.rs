@@ -209,7 +209,9 @@ fn one(
         }
         "equal" | "allclose" => return read_both(import, given),
         // A dimension of length 0 has no elements to return.
-        "unbind" | "unbind_copy" if results.is_empty() && !given.signature.name.ends_with("out") => {
+        "unbind" | "unbind_copy"
+            if results.is_empty() && !given.signature.name.ends_with("out") =>
+        {
             return Ok(Vec::new());
         }
         "zero_" | "fill_" => return fill(import, given),

@@ -1,13 +1,13 @@
 //! The table of PyTorch's ops that are other calls here, and its interpreter.
 //!
-//! A rule names an op, by name alone or with the overload, and the calls in its place. A name after
+//! A rule names ops, by name alone or with the overload, and the calls in their place. A name after
 //! the op in brackets is an argument that the rule needs, or the text that it has. In a call, a
 //! word is a parameter of PyTorch's schema, which [`Binder`] converts, and `..` stands for all
 //! parameters that the rule does not name. A call without one of its operands, which PyTorch's op
 //! may lack, stands for its first operand. Results are new tensors, but for ops in place.
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use millstream_ops::random::SEED;
 use millstream_types::{AttrValue, DType};
@@ -18,154 +18,131 @@ use crate::et::args::{self, Binder, NodeArgs};
 use crate::et::import::{Import, Lowered, Refusal, Val};
 use crate::et::value::{Arg, Recorded};
 
-/// The rules. Of several that fit, the first one counts.
-const RULES: &[(&str, &str)] = &[
-    // Other names.
-    ("_conj", "alias"),
-    ("_conj_physical", "clone"),
-    ("_convolution", "convolution"),
-    ("_is_all_true", "all"),
-    ("_is_any_true", "any"),
-    ("_pin_memory", "clone"),
-    ("_reshape_alias", "as_strided"),
-    ("_unsafe_view", "view"),
-    ("bitwise_left_shift", "__lshift__"),
-    ("bitwise_right_shift", "__rshift__"),
-    ("bmm", "matmul"),
-    ("conj_physical", "clone"),
-    ("dot", "matmul"),
-    ("lift", "alias"),
-    ("lift_fresh", "alias"),
-    ("lift_fresh_copy", "clone"),
-    ("max(other)", "maximum"),
-    ("min(other)", "minimum"),
-    ("mm", "matmul"),
-    ("mv", "matmul"),
-    ("round(decimals)", "round_decimals"),
-    ("sgn", "sign"),
-    ("sgn_", "sign_"),
-    ("unsafe_split", "split"),
-    ("unsafe_split_with_sizes", "split_with_sizes"),
-    ("vdot", "matmul"),
-    // Ops in place that change only the layout: they return a view.
-    ("as_strided_", "as_strided"),
-    ("squeeze_", "squeeze"),
-    ("t_", "t"),
-    ("transpose_", "transpose"),
-    ("unsqueeze_", "unsqueeze"),
-    // Arithmetic.
-    ("clamp.Tensor", "minimum(maximum(self, min), max)"),
-    ("clamp_max.Tensor", "minimum(self, max)"),
-    ("clamp_min.Tensor", "maximum(self, min)"),
-    ("floor_divide", "div(.., rounding_mode='floor')"),
-    ("floor_divide_", "div_(.., rounding_mode='floor')"),
-    ("log_sigmoid_backward", "log_sigmoid_backward(grad_output, self)"),
-    ("rsub", "sub(other, self, alpha)"),
-    // Casts and norms.
-    ("_to_copy(dtype)", "cast(self, dtype, memory_format)"),
-    ("_to_copy", "clone(self, memory_format)"),
-    ("log_softmax", "_log_softmax(as(self, dtype), dim, half_to_float=false)"),
-    ("norm", "linalg_vector_norm(.., ord=p)"),
-    ("softmax", "_softmax(as(self, dtype), dim, half_to_float=false)"),
-    // Products and convolutions.
-    ("_linalg_eigvals", "linalg_eig(.., compute_v=false).0"),
-    ("cudnn_convolution", "convolution(.., transposed=false)"),
-    ("cudnn_convolution_add_relu",
-        "relu(add(convolution(.., transposed=false), z, alpha))"),
-    ("cudnn_convolution_relu", "relu(convolution(.., transposed=false))"),
-    ("cudnn_convolution_transpose", "convolution(.., transposed=true)"),
-    ("linalg_eigvals", "linalg_eig(.., compute_v=false).0"),
-    ("linear", "add(matmul(input, transpose(weight, dim0=0, dim1=1)), bias)"),
-    ("miopen_convolution", "convolution(.., transposed=false)"),
-    ("miopen_convolution_add_relu",
-        "relu(add(convolution(.., transposed=false), z, alpha))"),
-    ("miopen_convolution_relu", "relu(convolution(.., transposed=false))"),
-    ("miopen_convolution_transpose", "convolution(.., transposed=true)"),
-    ("miopen_depthwise_convolution", "convolution(.., transposed=false)"),
-    ("mkldnn_convolution", "convolution(.., transposed=false)"),
-    // Batch norms.
-    ("_batch_norm_no_update", "native_batch_norm(.., training=false)"),
-    ("_batch_norm_with_update", "native_batch_norm(.., training=true)"),
-    ("_native_batch_norm_legit", "native_batch_norm"),
-    ("_native_batch_norm_legit_no_training", "native_batch_norm(.., training=false)"),
-    ("batch_norm_backward", "native_batch_norm_backward(grad_out, input, weight, running_mean, \
-        running_var, save_mean, save_var, train=update, eps, output_mask)"),
-    ("cudnn_batch_norm",
-        "native_batch_norm(.., momentum=exponential_average_factor, eps=epsilon)"),
-    ("cudnn_batch_norm_backward", "native_batch_norm_backward(grad_output, input, weight, \
-        running_mean, running_var, save_mean, save_var, train=true, eps=epsilon, \
-        output_mask=[1, 1, 1])"),
-    ("miopen_batch_norm",
-        "native_batch_norm(.., momentum=exponential_average_factor, eps=epsilon)"),
-    ("miopen_batch_norm_backward", "native_batch_norm_backward(grad_output, input, weight, \
-        running_mean, running_var, save_mean, save_var, train=true, eps=epsilon, \
-        output_mask=[1, 1, 1])"),
-    // Indices. The number of indices varies, so values come before them.
-    ("_index_put_impl_", "index_put_(self, values, ..)"),
-    ("bucketize", "searchsorted(boundaries, self, out_int32, right)"),
-    ("index_put", "index_put(self, values, ..)"),
-    ("index_put_", "index_put_(self, values, ..)"),
-    ("scatter.value_reduce(reduce='add')", "scatter_sum(self, index, full(shape=shape(index), \
-        value=value, dtype=dtype(self)), dim)"),
-    ("scatter.value_reduce(reduce='multiply')", "scatter_reduce(self, index, \
-        full(shape=shape(index), value=value, dtype=dtype(self)), dim, reduce='prod')"),
-    ("scatter(reduce='add')", "scatter_sum(self, index, src, dim)"),
-    ("scatter(reduce='multiply')", "scatter_reduce(self, index, src, dim, reduce='prod')"),
-    ("scatter_reduce(reduce='mean')", "scatter_mean(self, index, src, dim, include_self)"),
-    ("scatter_reduce(reduce='sum')", "scatter_sum(self, index, src, dim, include_self)"),
-    ("scatter_reduce", "scatter_reduce(self, index, src, dim, reduce, include_self)"),
-    ("searchsorted", "searchsorted(gather(sorted_sequence, sorter, dim=-1), self, out_int32, \
-        right, right=side)"),
-    ("segment_reduce(lengths)", "segment_reduce(data, lengths, reduce, axis, initial)"),
-    ("segment_reduce", "segment_reduce(data, sub(slice(offsets, dim=-1, start=1), \
-        slice(offsets, dim=-1, end=-1)), reduce, axis, initial)"),
-    ("_segment_reduce_backward(lengths)",
-        "segment_reduce_backward(grad, output, data, lengths, reduce, axis, initial)"),
-    ("_segment_reduce_backward", "segment_reduce_backward(grad, output, data, \
-        sub(slice(offsets, dim=-1, start=1), slice(offsets, dim=-1, end=-1)), reduce, axis, \
-        initial)"),
-    // Optimizers, for one parameter of the lists.
-    ("_amp_foreach_non_finite_check_and_unscale_", "unscale_(found_inf, inv_scale, self)"),
-    ("_fused_adagrad_", "adagrad_step_(self, grads, state_sums, state_steps, lr, grad_scale, \
-        found_inf, lr_decay, weight_decay, eps, maximize)"),
-    ("_fused_adam_", "adam_step_(self, grads, exp_avgs, exp_avg_sqs, state_steps, \
-        max_exp_avg_sqs, lr, grad_scale, found_inf, beta1, beta2, weight_decay, eps, amsgrad, maximize)"),
-    ("_fused_adamw_", "adamw_step_(self, grads, exp_avgs, exp_avg_sqs, state_steps, \
-        max_exp_avg_sqs, lr, grad_scale, found_inf, beta1, beta2, weight_decay, eps, amsgrad, maximize)"),
-    ("_fused_sgd_", "sgd_step_(self, grads, momentum_buffer_list, lr, grad_scale, found_inf, \
-        weight_decay, momentum, dampening, nesterov, maximize, is_first_step)"),
-    // Random numbers. Calls with a seed draw.
-    ("bernoulli.Tensor", "bernoulli(expand(p, size=shape(self)))"),
-    ("bernoulli_.Tensor", "copy_(self, bernoulli(expand(p, size=shape(self))))"),
-    ("cauchy_", "copy_(self, add(mul(tan(mul(sub(uniform(shape=shape(self), dtype=f64), \
-        other=0.5), other=pi)), other=sigma), other=median))"),
-    ("log_normal_", "exp_(normal_(self, mean, std))"),
-    ("native_dropout", "native_dropout(input, p)"),
-    ("normal(size)", "normal_(zeros(..), mean, std)"),
-    ("normal.Tensor_Tensor", "add_(mul_(normal_(add(mean, std)), std), mean)"),
-    ("normal.Tensor_float", "add_(mul_(normal_(clone(mean)), other=std), mean)"),
-    ("normal.float_Tensor", "add_(mul_(normal_(clone(std)), std), other=mean)"),
-    ("rand", "uniform_(zeros(..))"),
-    ("rand_like", "uniform_(zeros_like(..))"),
-    ("randint(low)", "randint_(zeros(..), low, high)"),
-    ("randint", "randint_(zeros(..), high)"),
-    ("randint_like(low)", "randint_(zeros_like(..), low, high)"),
-    ("randint_like", "randint_(zeros_like(..), high)"),
-    ("randn", "normal_(zeros(..))"),
-    ("randn_like", "normal_(zeros_like(..))"),
-    ("randperm", "as(argsort(uniform(shape=[n], dtype=f64)), dtype)"),
-    ("rrelu_with_noise", "mul(self, copy_(noise, masked_fill(uniform_(clone(self), from=lower, \
-        to=upper), gt(self, other=0), value=1)))"),
-    ("rrelu_with_noise_", "mul_(self, copy_(noise, masked_fill(uniform_(clone(self), from=lower, \
-        to=upper), gt(self, other=0), value=1)))"),
-];
+/// The rules, one a line, which continues on lines that begin with a space. Of several rules that
+/// fit, the first one counts.
+const RULES: &str = "
+# Other names.
+_conj, lift, lift_fresh = alias
+_conj_physical, _pin_memory, conj_physical, lift_fresh_copy = clone
+_convolution = convolution
+_is_all_true = all
+_is_any_true = any
+_native_batch_norm_legit = native_batch_norm
+_reshape_alias, as_strided_ = as_strided
+_unsafe_index = index
+_unsafe_view = view
+bitwise_left_shift = __lshift__
+bitwise_right_shift = __rshift__
+bmm, dot, mm, mv, vdot = matmul
+max(other) = maximum
+min(other) = minimum
+round(decimals) = round_decimals
+sgn = sign
+sgn_ = sign_
+unsafe_split = split
+unsafe_split_with_sizes = split_with_sizes
+# Ops in place that change only the layout: they return a view.
+squeeze_ = squeeze
+t_ = t
+transpose_ = transpose
+unsqueeze_ = unsqueeze
+# Arithmetic, casts, norms.
+_to_copy(dtype) = cast(self, dtype, memory_format)
+_to_copy = clone(self, memory_format)
+clamp.Tensor = minimum(maximum(self, min), max)
+clamp_max.Tensor = minimum(self, max)
+clamp_min.Tensor = maximum(self, min)
+floor_divide = div(.., rounding_mode='floor')
+floor_divide_ = div_(.., rounding_mode='floor')
+log_sigmoid_backward = log_sigmoid_backward(grad_output, self)
+log_softmax = _log_softmax(as(self, dtype), dim, half_to_float=false)
+norm = linalg_vector_norm(.., ord=p)
+rsub = sub(other, self, alpha)
+softmax = _softmax(as(self, dtype), dim, half_to_float=false)
+# Products and convolutions.
+_linalg_eigvals, linalg_eigvals = linalg_eig(.., compute_v=false).0
+cudnn_convolution, miopen_convolution, miopen_depthwise_convolution, mkldnn_convolution
+ = convolution(.., transposed=false)
+cudnn_convolution_add_relu, miopen_convolution_add_relu
+ = relu(add(convolution(.., transposed=false), z, alpha))
+cudnn_convolution_relu, miopen_convolution_relu = relu(convolution(.., transposed=false))
+cudnn_convolution_transpose, miopen_convolution_transpose = convolution(.., transposed=true)
+linear = add(matmul(input, transpose(weight, dim0=0, dim1=1)), bias)
+# Batch norms.
+_batch_norm_no_update, _native_batch_norm_legit_no_training
+ = native_batch_norm(.., training=false)
+_batch_norm_with_update = native_batch_norm(.., training=true)
+batch_norm_backward = native_batch_norm_backward(grad_out, input, weight, running_mean,
+ running_var, save_mean, save_var, train=update, eps, output_mask)
+cudnn_batch_norm, miopen_batch_norm
+ = native_batch_norm(.., momentum=exponential_average_factor, eps=epsilon)
+cudnn_batch_norm_backward, miopen_batch_norm_backward = native_batch_norm_backward(grad_output,
+ input, weight, running_mean, running_var, save_mean, save_var, train=true, eps=epsilon,
+ output_mask=[1, 1, 1])
+# Indices and segments. The number of indices varies, so values come before them.
+_index_put_impl_, index_put_ = index_put_(self, values, ..)
+_unsafe_index_put, index_put = index_put(self, values, ..)
+bucketize = searchsorted(boundaries, self, out_int32, right)
+scatter.value_reduce(reduce='add') = scatter_sum(self, index, full(shape=shape(index), value=value,
+ dtype=dtype(self)), dim)
+scatter.value_reduce(reduce='multiply') = scatter_reduce(self, index, full(shape=shape(index),
+ value=value, dtype=dtype(self)), dim, reduce='prod')
+scatter(reduce='add') = scatter_sum(self, index, src, dim)
+scatter(reduce='multiply') = scatter_reduce(self, index, src, dim, reduce='prod')
+scatter_reduce(reduce='mean') = scatter_mean(self, index, src, dim, include_self)
+scatter_reduce(reduce='sum') = scatter_sum(self, index, src, dim, include_self)
+scatter_reduce = scatter_reduce(self, index, src, dim, reduce, include_self)
+searchsorted = searchsorted(gather(sorted_sequence, sorter, dim=-1), self, out_int32, right,
+ right=side)
+segment_reduce(lengths) = segment_reduce(data, lengths, reduce, axis, initial)
+segment_reduce = segment_reduce(data, sub(slice(offsets, dim=-1, start=1),
+ slice(offsets, dim=-1, end=-1)), reduce, axis, initial)
+_segment_reduce_backward(lengths)
+ = segment_reduce_backward(grad, output, data, lengths, reduce, axis, initial)
+_segment_reduce_backward = segment_reduce_backward(grad, output, data,
+ sub(slice(offsets, dim=-1, start=1), slice(offsets, dim=-1, end=-1)), reduce, axis, initial)
+# Optimizers, for one parameter of the lists.
+_amp_foreach_non_finite_check_and_unscale_ = unscale_(found_inf, inv_scale, self)
+_fused_adagrad_ = adagrad_step_(self, grads, state_sums, state_steps, lr, grad_scale, found_inf,
+ lr_decay, weight_decay, eps, maximize)
+_fused_adam_ = adam_step_(self, grads, exp_avgs, exp_avg_sqs, state_steps, max_exp_avg_sqs, lr,
+ grad_scale, found_inf, beta1, beta2, weight_decay, eps, amsgrad, maximize)
+_fused_adamw_ = adamw_step_(self, grads, exp_avgs, exp_avg_sqs, state_steps, max_exp_avg_sqs, lr,
+ grad_scale, found_inf, beta1, beta2, weight_decay, eps, amsgrad, maximize)
+_fused_sgd_ = sgd_step_(self, grads, momentum_buffer_list, lr, grad_scale, found_inf, weight_decay,
+ momentum, dampening, nesterov, maximize, is_first_step)
+# Random numbers: calls of ops with a seed draw.
+bernoulli.Tensor = bernoulli(expand(p, size=shape(self)))
+bernoulli_.Tensor = copy_(self, bernoulli(expand(p, size=shape(self))))
+cauchy_ = copy_(self, add(mul(tan(mul(sub(uniform(shape=shape(self), dtype=f64), other=0.5),
+ other=pi)), other=sigma), other=median))
+log_normal_ = exp_(normal_(self, mean, std))
+native_dropout = native_dropout(input, p)
+normal(size) = normal_(zeros(..), mean, std)
+normal.Tensor_Tensor = add_(mul_(normal_(add(mean, std)), std), mean)
+normal.Tensor_float = add_(mul_(normal_(clone(mean)), other=std), mean)
+normal.float_Tensor = add_(mul_(normal_(clone(std)), std), other=mean)
+rand = uniform_(zeros(..))
+rand_like = uniform_(zeros_like(..))
+randint(low) = randint_(zeros(..), low, high)
+randint = randint_(zeros(..), high)
+randint_like(low) = randint_(zeros_like(..), low, high)
+randint_like = randint_(zeros_like(..), high)
+randn = normal_(zeros(..))
+randn_like = normal_(zeros_like(..))
+randperm = as(argsort(uniform(shape=[n], dtype=f64)), dtype)
+rrelu_with_noise = mul(self, copy_(noise, masked_fill(uniform_(clone(self), from=lower, to=upper),
+ gt(self, other=0), value=1)))
+rrelu_with_noise_ = mul_(self, copy_(noise, masked_fill(uniform_(clone(self), from=lower,
+ to=upper), gt(self, other=0), value=1)))
+";
 
 /// A rule.
 pub(super) struct Rule {
     overload: Option<&'static str>,
     /// An argument that must be given, and the text that it has.
     needs: Option<(&'static str, Option<&'static str>)>,
-    formula: Term,
+    formula: Arc<Term>,
 }
 
 /// A part of a formula.
@@ -189,27 +166,46 @@ struct Formula {
 
 static BY_NAME: LazyLock<HashMap<&'static str, Vec<Rule>>> = LazyLock::new(|| {
     let mut rules: HashMap<&str, Vec<Rule>> = HashMap::new();
-    for (name, rule) in RULES.iter().filter_map(|(key, formula)| parse(key, formula)) {
+    for (name, rule) in lines().filter_map(parse).flatten() {
         rules.entry(name).or_default().push(rule);
     }
     rules
 });
 
-fn parse(key: &'static str, mut formula: &'static str) -> Option<(&'static str, Rule)> {
-    let (name, needs) = match key.split_once('(') {
-        Some((name, needs)) => (name, Some(needs.strip_suffix(')')?)),
-        None => (key, None),
+/// Returns the text of each rule.
+fn lines() -> impl Iterator<Item = &'static str> {
+    let mut rest = RULES.trim_start();
+    std::iter::from_fn(move || {
+        let starts = |at: &usize| !rest[*at..].starts_with(' ');
+        let end = rest.match_indices('\n').map(|(at, _)| at + 1).find(starts)?;
+        let (line, next) = rest.split_at(end);
+        rest = next;
+        Some(line.trim_end())
+    })
+    .filter(|line| !line.starts_with('#'))
+}
+
+/// Reads the rule of one op or several.
+fn parse(line: &'static str) -> Option<Vec<(&'static str, Rule)>> {
+    let (keys, mut text) = line.split_once(" = ")?;
+    let formula = term(&mut text).filter(|_| text.is_empty())?;
+    let formula = Arc::new(formula);
+    let rule = |key: &'static str| {
+        let (name, needs) = match key.split_once('(') {
+            Some((name, needs)) => (name, Some(needs.strip_suffix(')')?)),
+            None => (key, None),
+        };
+        let needs = needs.map(|needs| match needs.split_once('=') {
+            Some((param, text)) => (param, Some(text.trim_matches('\''))),
+            None => (needs, None),
+        });
+        let (name, overload) = match name.split_once('.') {
+            Some((name, overload)) => (name, Some(overload)),
+            None => (name, None),
+        };
+        Some((name, Rule { overload, needs, formula: formula.clone() }))
     };
-    let needs = needs.map(|needs| match needs.split_once('=') {
-        Some((param, text)) => (param, Some(text.trim_matches('\''))),
-        None => (needs, None),
-    });
-    let (name, overload) = match name.split_once('.') {
-        Some((name, overload)) => (name, Some(overload)),
-        None => (name, None),
-    };
-    let formula = term(&mut formula).filter(|_| formula.is_empty())?;
-    Some((name, Rule { overload, needs, formula }))
+    keys.split(',').map(|key| rule(key.trim())).collect()
 }
 
 /// Takes what a predicate holds for from the start of a text.
@@ -287,11 +283,7 @@ impl Term {
 
 /// Returns the rule of a call of an op, named without namespace and overload, if there is one. An
 /// op of the program's own that has the name of one of PyTorch's goes before a rule.
-pub(super) fn find(
-    import: &Import<'_>,
-    name: &str,
-    given: &NodeArgs<'_>,
-) -> Option<&'static Rule> {
+pub(super) fn find(import: &Import<'_>, name: &str, given: &NodeArgs<'_>) -> Option<&'static Rule> {
     let overload = given.signature.name.split_once('.').map_or("", |(_, overload)| overload);
     let overload = overload.strip_suffix("out").unwrap_or(overload).trim_end_matches('_');
     let fits = |rule: &&Rule| {
@@ -309,7 +301,7 @@ pub(super) fn find(
 
 impl Rule {
     fn op(&self) -> &'static str {
-        match &self.formula {
+        match &*self.formula {
             Term::Word(op) => op,
             Term::Call(call) => call.op,
             Term::Value(_) | Term::List(_) => "",
@@ -318,7 +310,7 @@ impl Rule {
 
     /// Returns the op that takes all arguments as they are, if the rule only renames an op.
     pub(super) fn renamed(&self) -> Option<&'static str> {
-        matches!(self.formula, Term::Word(_)).then(|| self.op())
+        matches!(*self.formula, Term::Word(_)).then(|| self.op())
     }
 
     /// Makes the calls.
@@ -328,7 +320,7 @@ impl Rule {
         given: &NodeArgs<'_>,
         results: &[Option<Recorded>],
     ) -> Lowered<Made> {
-        match &self.formula {
+        match &*self.formula {
             Term::Call(call) => Calls { import, rule: self, given, results }.made(call),
             _ => same(import, self.op(), given, results),
         }
@@ -348,6 +340,7 @@ impl Calls<'_, '_, '_> {
         let given = self.given;
         match (formula.op, &formula.args[..]) {
             ("zeros" | "zeros_like", _) => return create(self.import, formula.op, given, None),
+            // A conversion to a dtype that is given and another one.
             ("as", [(_, x), (_, dtype)]) => {
                 let x = self.operand(x)?;
                 return Ok(vec![Some(match self.value(dtype)? {
@@ -365,7 +358,9 @@ impl Calls<'_, '_, '_> {
                         binder.set(name, value);
                     }
                 }
-                (None, Term::Word(param)) => binder.bind(self.import, index(given, param)?, true)?,
+                (None, Term::Word(param)) => {
+                    binder.bind(self.import, index(given, param)?, true)?
+                }
                 (None, term) => {
                     let operand = self.operand(term)?;
                     binder.operand(operand);
@@ -462,13 +457,15 @@ mod tests {
                 }
             });
         }
-        for (key, formula) in RULES {
-            let (_, rule) = parse(key, formula).unwrap_or_else(|| panic!("{key}: {formula}"));
+        for line in lines() {
+            let rules = parse(line).unwrap_or_else(|| panic!("{line}"));
+            let rule = &rules[0].1;
             let mut found = vec![rule.op()];
             calls(&rule.formula, &mut found);
             for op in found {
-                let is_known = ops.find(op).is_some() || millstream_ops::composite::find(op).is_some();
-                assert!(is_known || ["as", "zeros", "zeros_like"].contains(&op), "{key}: {op}");
+                let is_composite = millstream_ops::composite::find(op).is_some();
+                let is_known = ops.find(op).is_some() || is_composite;
+                assert!(is_known || ["as", "zeros", "zeros_like"].contains(&op), "{line}: {op}");
             }
         }
     }
