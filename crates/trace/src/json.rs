@@ -17,7 +17,7 @@ use serde::de::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::error::{MAX_ERRORS, Result, TraceError, wrap};
-use crate::fields::fields_of;
+use crate::raw_form::Form;
 use crate::scan;
 use crate::source::{Source, Span};
 use crate::syntax::syntax;
@@ -227,8 +227,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads an object as a form; refuses unknown fields.
-    pub(crate) fn object<T: Deserialize<'a>>(&self, raw: Raw<'a, T>, what: &str) -> Result<T> {
-        self.check_fields(raw.cast(), fields_of::<T>(), what)?;
+    pub(crate) fn object<T: Form<'a>>(&self, raw: Raw<'a, T>, what: &str) -> Result<T> {
+        self.check_fields(raw.cast(), T::FIELDS, what)?;
         serde_json::from_str(raw.text).map_err(|e| self.syntax(raw.text, &e))
     }
 

@@ -10,6 +10,12 @@ use crate::schema_types::{
     OpName, Scalar, StreamTypeName, True, Values, Version,
 };
 
+/// The form of an object.
+pub(crate) trait Form<'a>: serde::Deserialize<'a> {
+    /// The names of the fields.
+    const FIELDS: &'static [&'static str];
+}
+
 /// Defines forms, each with its name in the JSON Schema. The name of a field in the file follows
 /// that of the field, if it is another one.
 macro_rules! forms {
@@ -25,7 +31,14 @@ macro_rules! forms {
             $($(#[$field_doc])* #[serde(borrow $(, rename = $name)?)]
             pub(crate) $field: Option<crate::json::Raw<'a, $ty>>,)*
         }
+
+        impl<'a> crate::raw_form::Form<'a> for $form<'a> {
+            const FIELDS: &'static [&'static str] =
+                &[$(crate::raw_form::forms!(@ $field $($name)?)),*];
+        }
     )*};
+    (@ $field:ident) => { stringify!($field) };
+    (@ $field:ident $name:literal) => { $name };
 }
 pub(crate) use forms;
 

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use millstream_types::Attrs;
 use millstream_types::nearest::nearest;
 
 use crate::attrs::attrs;
@@ -274,17 +273,7 @@ impl<'r, 'a> Statements<'r, 'a> {
         let sbp = reader.require(form.sbp, raw, "sbp", "a redistribute")?;
         let held = self.meshes.held(reader, form.mesh, Some(sbp))?;
         let results = self.each(Some(out.cast()), |s, name, span| s.symbols.define(name, span))?;
-        Ok(Call {
-            op: REDISTRIBUTE.to_owned(),
-            op_span: reader.span(of),
-            inputs,
-            results: Results::New(results),
-            attrs: Attrs::new(),
-            stream: None,
-            priority: 0,
-            ranks: None,
-            held,
-        })
+        Ok(Call { held, ..Call::new(REDISTRIBUTE, reader.span(of), inputs, results) })
     }
 
     fn critical_section(

@@ -4,17 +4,13 @@
 //! Long because it has a line for each exception.
 
 mod attention;
-mod batch_norm;
 mod complex;
 mod create;
-mod embedding_bag;
 mod foreach;
-mod index;
 mod out;
 mod random;
 mod recurrent;
 mod rules;
-mod segments;
 mod special;
 mod views;
 
@@ -26,17 +22,15 @@ use crate::et::args::{self, Converted, NodeArgs};
 use crate::et::collective;
 use crate::et::import::{Import, Lowered, Refusal, Val, missing, unsupported};
 use crate::et::lower::attention::attention;
-use crate::et::lower::batch_norm::batch_norm;
 use crate::et::lower::complex::complex;
-use crate::et::lower::create::{arange, create, generated, resize};
-use crate::et::lower::embedding_bag::embedding_bag;
+use crate::et::lower::create::{arange, create, generated, is_creation, resize};
 use crate::et::lower::foreach::foreach;
-use crate::et::lower::index::index;
 use crate::et::lower::out::with_outs;
 use crate::et::lower::random::{RANDOM, random, recorded};
-use crate::et::lower::recurrent::recurrent;
-use crate::et::lower::segments::segments;
-use crate::et::lower::special::{bincount, fill, filled, read_both};
+use crate::et::lower::special::{
+    alignment_backward, alignment_loss, bincount, distinct, embedding_bag, fill, filled,
+    masked_index, read_both, with_statistics,
+};
 use crate::et::lower::views::{copied_view, scattered_view};
 use crate::et::signature::Signature;
 use crate::et::value::{Arg, Recorded};
@@ -54,6 +48,8 @@ const NOTHING: &[&str] = &[
     "_assert_async",
     "_assert_tensor_metadata",
 ];
+
+const BATCH_NORM: &str = "native_batch_norm";
 
 /// Ops that change operands, the running statistics, which PyTorch's schemas do not declare.
 const UNDECLARED_WRITES: &[&str] =
@@ -172,24 +168,7 @@ fn one(
         return recorded(import, base, given, results);
     }
     match base {
-        "zeros"
-        | "empty"
-        | "ones"
-        | "full"
-        | "new_zeros"
-        | "new_empty"
-        | "new_ones"
-        | "new_full"
-        | "zeros_like"
-        | "empty_like"
-        | "ones_like"
-        | "full_like"
-        | "empty_strided"
-        | "new_empty_strided"
-        | "scalar_tensor"
-        | "_efficientzerotensor" => {
-            return create(import, base, given, None);
-        }
+        _ if is_creation(base) => return create(import, base, given, None),
         "arange" => return arange(import, given, None),
         "resize_" | "resize_as_" => return resize(import, given),
         "conj_physical_" => return complex::conjugate_in_place(import, given),
@@ -216,22 +195,18 @@ fn one(
         }
         "zero_" | "fill_" => return fill(import, given),
         "fill" | "zero" => return filled(import, given),
-        "bincount" => return bincount(import, given, results),
-        "_embedding_bag" | "_embedding_bag_forward_only" => {
-            return embedding_bag(import, given, results);
-        }
         _ => {}
     }
     if let Some(made) = generated(import, base, given, None)? {
         return Ok(made);
     }
-    if base.ends_with('_') && composite::find(base).is_some() {
-        return same(import, base, given, results);
-    }
-    if base.ends_with('_')
-        && let Some(rule) = rules::find(import, base, given)
-    {
-        return rule.apply(import, given, results);
+    if base.ends_with('_') {
+        if composite::find(base).is_some() {
+            return same(import, base, given, results);
+        }
+        if let Some(rule) = rules::find(import, base, given) {
+            return rule.apply(import, given, results);
+        }
     }
     let plain = base.strip_suffix('_').filter(|_| given.get("self").is_some());
     if let Some(made) = several(import, plain.unwrap_or(base), given, results)? {
@@ -285,31 +260,53 @@ fn several(
     given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
 ) -> Lowered<Option<Made>> {
-    if let Some(made) = attention(import, name, given, results)? {
-        return Ok(Some(made));
-    }
-    if let Some(made) = batch_norm(import, name, given, results)? {
-        return Ok(Some(made));
-    }
-    if let Some(made) = complex(import, name, given, results)? {
-        return Ok(Some(made));
-    }
-    if let Some(made) = index(import, name, given, results)? {
-        return Ok(Some(made));
-    }
-    if let Some(made) = recurrent(import, name, given, results)? {
-        return Ok(Some(made));
-    }
-    if let Some(made) = segments(import, name, given, results)? {
-        return Ok(Some(made));
-    }
-    if let Some(rule) = rules::find(import, name, given) {
-        return rule.apply(import, given, results).map(Some);
-    }
-    match composite::find(name) {
-        Some(_) => same(import, name, given, results).map(Some),
-        None => Ok(None),
-    }
+    let made = match name {
+        "_ctc_loss" => alignment_loss(import, given, results)?,
+        "_ctc_loss_backward" => alignment_backward(import, given)?,
+        "_cudnn_rnn" | "miopen_rnn" | "mkldnn_rnn_layer" => {
+            recurrent::forward(import, name, given, results)?
+        }
+        "_cudnn_rnn_backward" | "miopen_rnn_backward" => {
+            recurrent::layers_backward(import, given, results)?
+        }
+        // The weights become views of a buffer, in an order that the library chooses.
+        "_cudnn_rnn_flatten_weight" | "_cudnn_init_dropout_state" => match results {
+            [Some(recorded)] => vec![Some(opaque(import, recorded)?)],
+            _ => return Err(unsupported("the state of a library without its size")),
+        },
+        "_embedding_bag" | "_embedding_bag_forward_only" => embedding_bag(import, given, results)?,
+        "_pack_padded_sequence" => recurrent::packed(import, given, results)?,
+        "_unique" | "_unique2" | "unique_consecutive" | "unique_dim" | "unique_dim_consecutive" => {
+            distinct(import, name, given, results)?
+        }
+        "_unsafe_masked_index" if complex::is_complex(given, "fill") => {
+            masked_index(import, given, results)?
+        }
+        "bincount" => bincount(import, given, results)?,
+        "mkldnn_rnn_layer_backward" => recurrent::layer_backward(import, given, results)?,
+        _ => {
+            if let Some(made) = attention(import, name, given, results)? {
+                return Ok(Some(made));
+            }
+            if let Some(made) = complex(import, name, given, results)? {
+                return Ok(Some(made));
+            }
+            let rule = rules::find(import, name, given);
+            let op = rule.map_or(name, |rule| rule.op());
+            let made = match rule {
+                Some(rule) => rule.apply(import, given, results)?,
+                None if op == BATCH_NORM || composite::find(name).is_some() => {
+                    same(import, name, given, results)?
+                }
+                None => return Ok(None),
+            };
+            match op == BATCH_NORM {
+                true => with_statistics(import, made, given, results)?,
+                false => made,
+            }
+        }
+    };
+    Ok(Some(made))
 }
 
 /// Copies the result of an op to the operand that PyTorch's op in place changes.

@@ -3,7 +3,7 @@
 use millstream_ops::OutputSpec;
 use millstream_types::Attrs;
 
-use super::create::{arange, create, generated};
+use super::create::{arange, create, generated, is_creation};
 use super::random::RANDOM;
 use super::{Made, call, one, one_call, rules};
 use crate::et::args::{self, Converted, NodeArgs};
@@ -61,10 +61,7 @@ pub(super) fn with_outs(
         let dtype = targets.first().map(|target| import.spec(*target).dtype);
         match base {
             "arange" => arange(import, &plain, dtype)?,
-            "zeros" | "ones" | "full" | "empty" | "zeros_like" | "ones_like" | "full_like"
-            | "empty_like" | "new_zeros" | "new_ones" | "new_full" | "new_empty" => {
-                create(import, base, &plain, dtype)?
-            }
+            _ if is_creation(base) => create(import, base, &plain, dtype)?,
             base => match generated(import, base, &plain, dtype)? {
                 Some(made) => made,
                 None => one(import, base, &plain, results)?,

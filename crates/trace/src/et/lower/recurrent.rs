@@ -13,34 +13,6 @@ const LSTM: i64 = 2;
 /// The position of the buffer of the weights among the results of an op of cuDNN or MIOpen.
 const BUFFER: usize = 4;
 
-/// Lowers an op; `None` if it is none of these.
-pub(super) fn recurrent(
-    import: &mut Import<'_>,
-    name: &str,
-    given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
-) -> Lowered<Option<Made>> {
-    Ok(Some(match name {
-        "mkldnn_rnn_layer" => {
-            let layer = one_layer(import, given, ["hx_", "cx_"])?;
-            forward(import, layer, results)?
-        }
-        "_cudnn_rnn" | "miopen_rnn" => {
-            let layers = all_layers(import, given)?;
-            forward(import, layers, results)?
-        }
-        "_cudnn_rnn_backward" | "miopen_rnn_backward" => layers_backward(import, given, results)?,
-        // The weights become views of a buffer, in an order that the library chooses.
-        "_cudnn_rnn_flatten_weight" | "_cudnn_init_dropout_state" => match results {
-            [Some(recorded)] => vec![Some(opaque(import, recorded)?)],
-            _ => return Err(unsupported("the state of a library without its size")),
-        },
-        "mkldnn_rnn_layer_backward" => layer_backward(import, given, results)?,
-        "_pack_padded_sequence" => packed(import, given, results)?,
-        _ => return Ok(None),
-    }))
-}
-
 /// The operands and arguments of recurrent layers.
 struct Layers {
     operands: Vec<Val>,
@@ -118,11 +90,16 @@ fn drops(attrs: &Attrs) -> Lowered<bool> {
 }
 
 /// Lowers recurrent layers. Only the library's gradient reads what it reserves.
-fn forward(
+pub(super) fn forward(
     import: &mut Import<'_>,
-    mut layers: Layers,
+    name: &str,
+    given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
+    let mut layers = match name {
+        "mkldnn_rnn_layer" => one_layer(import, given, ["hx_", "cx_"])?,
+        _ => all_layers(import, given)?,
+    };
     let recorded = |k: usize| results.get(k).and_then(Option::as_ref);
     if drops(&layers.attrs)? {
         layers.attrs = import.draw(layers.attrs)?;
@@ -168,7 +145,7 @@ fn backward(
 }
 
 /// Lowers the gradient of a layer of oneDNN.
-fn layer_backward(
+pub(super) fn layer_backward(
     import: &mut Import<'_>,
     given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
@@ -197,7 +174,7 @@ fn layer_backward(
 }
 
 /// Lowers the gradient of all layers, whose results are in a list behind three others.
-fn layers_backward(
+pub(super) fn layers_backward(
     import: &mut Import<'_>,
     given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
@@ -271,7 +248,7 @@ fn shaped(import: &mut Import<'_>, x: Val, recorded: Option<&Recorded>) -> Lower
 }
 
 /// Lowers the packing of padded sequences, whose lengths the recording has.
-fn packed(
+pub(super) fn packed(
     import: &mut Import<'_>,
     given: &NodeArgs<'_>,
     results: &[Option<Recorded>],

@@ -81,6 +81,7 @@ cudnn_batch_norm_backward, miopen_batch_norm_backward = native_batch_norm_backwa
  output_mask=[1, 1, 1])
 # Indices and segments. The number of indices varies, so values come before them.
 _index_put_impl_, index_put_ = index_put_(self, values, ..)
+_unsafe_masked_index_put_accumulate = _unsafe_masked_index_put_accumulate(self, mask, values, ..)
 _unsafe_index_put, index_put = index_put(self, values, ..)
 bucketize = searchsorted(boundaries, self, out_int32, right)
 scatter.value_reduce(reduce='add') = scatter_sum(self, index, full(shape=shape(index), value=value,
@@ -300,7 +301,8 @@ pub(super) fn find(import: &Import<'_>, name: &str, given: &NodeArgs<'_>) -> Opt
 }
 
 impl Rule {
-    fn op(&self) -> &'static str {
+    /// Returns the op of the last call.
+    pub(super) fn op(&self) -> &'static str {
         match &*self.formula {
             Term::Word(op) => op,
             Term::Call(call) => call.op,
