@@ -273,9 +273,8 @@ fn rule<'a>(reader: &Reader<'a>, raw: Raw<'a, RuleForm<'a>>) -> Result<Rule> {
     let form = reader.object(raw, "a rule")?;
     let ops = match form.op {
         None => None,
-        Some(op) if op.kind() == "a string" => Some(vec![reader.name(op, "an op")?.into_owned()]),
         Some(op) => {
-            let list = reader.list::<String>(op.cast(), "the name of an op or a list of them")?;
+            let list = reader.names(op, "the name of an op or a list of them")?;
             let names = list.into_iter().map(|op| Ok(reader.name(op, "an op")?.into_owned()));
             Some(names.collect::<Result<_>>()?)
         }

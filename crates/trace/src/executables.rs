@@ -86,7 +86,7 @@ impl<'a> Table<'_, 'a> {
         let mut results = Vec::new();
         for (key, raw) in reader.optional_entries(form.outputs, "outputs, by name")? {
             let found = symbols.find(&key.name);
-            let value = found.map_err(|e| e.attach_to(reader.key_error(&key, e.message())))?;
+            let value = found.map_err(|e| e.at(|message| reader.key_error(&key, message)))?;
             let form = reader.object(raw.cast::<ReturnedForm<'a>>(), "an output")?;
             let device = form.device.map(|d| reader.parse(d, "a device such as cpu:0"));
             results.push(Returned {
@@ -127,7 +127,7 @@ impl<'a> Table<'_, 'a> {
         let mut symbols = statements.into_symbols();
         let finals = outputs.iter().map(|(key, _)| {
             let found = symbols.find(&key.name);
-            let found = found.map_err(|e| e.attach_to(self.reader.key_error(key, e.message())));
+            let found = found.map_err(|e| e.at(|why| self.reader.key_error(key, why)));
             self.reader.recover(found)
         });
         let finals = finals.collect::<Result<_>>()?;

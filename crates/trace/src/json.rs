@@ -19,6 +19,7 @@ use serde_json::value::RawValue;
 use crate::error::{MAX_ERRORS, Result, TraceError, wrap};
 use crate::raw_form::Form;
 use crate::scan;
+use crate::schema_types::{Name, Names};
 use crate::source::{Source, Span};
 use crate::syntax::syntax;
 
@@ -278,6 +279,14 @@ impl<'a> Reader<'a> {
     /// Returns the elements of a list.
     pub(crate) fn list<T>(&self, raw: Raw<'a, Vec<T>>, what: &str) -> Result<Vec<Raw<'a, T>>> {
         Ok(self.items(raw.cast(), what)?.into_iter().map(Raw::new).collect())
+    }
+
+    /// Returns the names of a list, or one name alone.
+    pub(crate) fn names(&self, raw: Raw<'a, Names>, what: &str) -> Result<Vec<Raw<'a, Name>>> {
+        match raw.kind() {
+            "a string" => Ok(vec![raw.cast()]),
+            _ => self.list(raw.cast(), what),
+        }
     }
 
     fn items(&self, raw: Raw<'a, ()>, what: &str) -> Result<Vec<&'a str>> {

@@ -302,23 +302,19 @@ impl<'r, 'a> Statements<'r, 'a> {
         raw: Option<Raw<'a, Names>>,
         mut resolve: impl FnMut(&mut Self, &str, Span) -> Result<ValueRef, NameError>,
     ) -> Result<Vec<ValueRef>> {
-        let list: Vec<Raw<'a, Name>> = match raw {
-            None => Vec::new(),
-            Some(raw) if raw.kind() == "a string" => vec![raw.cast()],
-            Some(raw) => self.reader.list(raw.cast(), "the name of a tensor or a list of them")?,
-        };
+        let list = raw.map(|raw| self.reader.names(raw, "the name of a tensor or a list of them"));
         let one = |raw: Raw<'a, Name>| {
             let name = self.reader.name(raw, "the name of a tensor")?;
             let value = resolve(self, &name, self.reader.span(raw));
-            value.map_err(|e| e.attach_to(self.reader.error(raw, e.message())))
+            value.map_err(|e| e.at(|message| self.reader.error(raw, message)))
         };
-        list.into_iter().map(one).collect()
+        list.transpose()?.unwrap_or_default().into_iter().map(one).collect()
     }
 
     pub(crate) fn tensor(&mut self, raw: Raw<'a, Name>) -> Result<ValueRef> {
         let name = self.reader.name(raw, "the name of a tensor")?;
         let found = self.symbols.find(&name);
-        found.map_err(|e| e.attach_to(self.reader.error(raw, e.message())))
+        found.map_err(|e| e.at(|message| self.reader.error(raw, message)))
     }
 
     fn stream<T>(

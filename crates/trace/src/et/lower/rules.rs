@@ -291,7 +291,9 @@ pub(super) fn find(import: &Import<'_>, name: &str, given: &NodeArgs<'_>) -> Opt
         rule.overload.is_none_or(|own| own == overload)
             && rule.needs.is_none_or(|(param, text)| match (given.get(param), text) {
                 (Some((_, Arg::Str(given))), Some(text)) => given == text,
-                (given, text) => given.is_some() && text.is_none(),
+                (given, text) => {
+                    text.is_none() && given.is_some_and(|(_, arg)| *arg != Arg::Undefined)
+                }
             })
     };
     let rule = BY_NAME.get(name)?.iter().find(fits)?;
