@@ -112,7 +112,8 @@ forms! {
         strides: Vec<u64>,
         /// The offset of the first element in the storage, in elements; the default is 0.
         offset: u64,
-        /// The size of the storage in elements; the default is the least size that holds the tensor.
+        /// The size of the storage in elements; the default is the least size that holds the
+        /// tensor.
         storage: u64,
         /// The device whose memory holds the tensor; the default is the run's device.
         device: DeviceName,
@@ -120,8 +121,8 @@ forms! {
         ranks: Vec<u32>,
         /// The mesh whose ranks hold the tensor together; the elements are those of the whole.
         mesh: Name,
-        /// For each axis of the mesh: S0, S1, … for parts of a dimension, B for all elements, P, Pmax
-        /// or Pmin for tensors that are reduced.
+        /// For each axis of the mesh: S0, S1, … for parts of a dimension, B for all elements, P,
+        /// Pmax or Pmin for tensors that are reduced.
         sbp: Names,
         /// The value of every element.
         fill: Scalar,
@@ -144,8 +145,8 @@ forms! {
         #[schemars(required)] seed: u64,
         /// The inclusive lower bound; the default is 0.
         low: f64,
-        /// The exclusive upper bound; the default is 1 for floating-point numbers and 2 for booleans;
-        /// integers require it.
+        /// The exclusive upper bound; the default is 1 for floating-point numbers and 2 for
+        /// booleans; integers require it.
         high: f64,
     }
     /// Normally distributed elements.
@@ -157,8 +158,8 @@ forms! {
         /// The standard deviation; the default is 1.
         std: f64,
     }
-    /// A tensor to read at the end, with its expected elements. Without expected elements it is only
-    /// printed.
+    /// A tensor to read at the end, with its expected elements. Without expected elements it is
+    /// only printed.
     OutputForm "Output" {
         /// The required dtype.
         dtype: DTypeName,
@@ -193,20 +194,21 @@ forms! {
         /// The stream that waits.
         #[schemars(required)] to: Name,
     }
-    /// A program with inputs and outputs that runs as one instruction each time that it is launched.
+    /// A program with inputs and outputs that runs as one instruction each time that it is
+    /// launched.
     ExecutableForm "Executable" {
         /// The inputs, by name: tensors that each launch gives.
         inputs: Map<InputForm<'a>>,
-        /// The scalars, by name: numbers that launches give, with their values where one gives none.
-        /// An argument `"$NAME"` of a call is the number of the launch.
+        /// The scalars, by name: numbers that launches give, with their values where one gives
+        /// none. An argument `"$NAME"` of a call is the number of the launch.
         scalars: Map<Float>,
         /// The statements: all but read, synchronize and launch.
         #[schemars(required)] program: Vec<StatementForm<'a>>,
         /// The outputs, by name: tensors that exist after the last statement, which each launch
         /// returns.
         outputs: Map<ReturnedForm<'a>>,
-        /// The most private memory by device, as in `"512MiB"`: tensors are computed again where they
-        /// do not fit.
+        /// The most private memory by device, as in `"512MiB"`: tensors are computed again where
+        /// they do not fit.
         remat: Map<Bytes>,
         /// A comment on the executable.
         note: String,

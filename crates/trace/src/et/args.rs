@@ -1,5 +1,7 @@
 //! Converts the arguments of a node to those of a Millstream op: tensors become operands in the
 //! order of PyTorch's schema, all others become attributes with the names of the schema.
+//!
+//! Long because all kinds of arguments meet in one conversion.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -269,7 +269,8 @@ pub struct Call {
 }
 
 impl Call {
-    /// Returns a call that makes new tensors, without arguments, on the stream that the run chooses.
+    /// Returns a call that makes new tensors, without arguments, on the stream that the run
+    /// chooses.
     pub(crate) fn new(
         op: &str,
         op_span: Span,

@@ -7,6 +7,7 @@ mod attention;
 mod complex;
 mod create;
 mod foreach;
+mod formula;
 mod out;
 mod random;
 mod recurrent;
@@ -204,7 +205,7 @@ fn one(
         if composite::find(base).is_some() {
             return same(import, base, given, results);
         }
-        if let Some(rule) = rules::find(import, base, given) {
+        if let Some(rule) = formula::find(import, base, given) {
             return rule.apply(import, given, results);
         }
     }
@@ -291,7 +292,7 @@ fn several(
             if let Some(made) = complex(import, name, given, results)? {
                 return Ok(Some(made));
             }
-            let rule = rules::find(import, name, given);
+            let rule = formula::find(import, name, given);
             let op = rule.map_or(name, |rule| rule.op());
             let made = match rule {
                 Some(rule) => rule.apply(import, given, results)?,

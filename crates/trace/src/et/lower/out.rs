@@ -5,7 +5,7 @@ use millstream_types::Attrs;
 
 use super::create::{arange, create, generated, is_creation};
 use super::random::RANDOM;
-use super::{Made, call, one, one_call, rules};
+use super::{Made, call, formula, one, one_call};
 use crate::et::args::{self, Converted, NodeArgs};
 use crate::et::import::{Import, Lazy, Lowered, Val, unsupported};
 use crate::et::signature::Signature;
@@ -42,7 +42,7 @@ pub(super) fn with_outs(
     let plain = NodeArgs { signature: &signature, args: given.args[..before].into() };
 
     let base = signature.base();
-    let rule = rules::find(import, base, &plain);
+    let rule = formula::find(import, base, &plain);
     let op = rule.map_or(Some(base), |rule| rule.renamed());
     let special = SPECIAL.contains(&base) || RANDOM.contains(&base);
     let special = special || import.has_recorded_results();

@@ -2,7 +2,7 @@
 
 use millstream_types::{AttrValue, Attrs, DType};
 
-use super::{Made, apply, call, one_call, rules, shape_of};
+use super::{Made, apply, call, formula, one_call, shape_of};
 use crate::et::args::{self, NodeArgs};
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::value::{Arg, Recorded};
@@ -147,7 +147,7 @@ fn drawn(
         "geometric_" => geometric(import, given)?,
         "multinomial" => multinomial(import, given)?,
         _ => {
-            if let Some(rule) = rules::find(import, base, given) {
+            if let Some(rule) = formula::find(import, base, given) {
                 return rule.apply(import, given, results);
             }
             if import.ops().find(base).is_none() {
