@@ -17,43 +17,39 @@ use std::sync::Arc;
 
 use millstream_types::nearest::nearest;
 use millstream_types::{StreamMode, StreamType};
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::{Result, Site, TraceError};
 use crate::json::{Raw, Reader};
 use crate::load::LoadOptions;
 use crate::program::{Action, Body, Program, Statement, Stream, StreamRef};
-use crate::raw_form::StreamForm;
+use crate::raw_form::{StreamForm, forms};
 use crate::read::read_text;
 use crate::schema_types::{Map, Names};
 use crate::source::Source;
 use crate::streams::streams;
 
-/// The raw form of an assignment.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AssignmentForm<'a> {
-    #[serde(borrow)]
-    note: Option<Raw<'a, String>>,
-    #[serde(borrow)]
-    streams: Option<Raw<'a, Map<StreamForm<'a>>>>,
-    #[serde(borrow)]
-    assign: Option<Raw<'a, Vec<RuleForm<'a>>>>,
-}
-
-/// The raw form of a rule.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RuleForm<'a> {
-    #[serde(borrow)]
-    op: Option<Raw<'a, Names>>,
-    #[serde(borrow)]
-    at: Option<Raw<'a, Vec<u32>>>,
-    #[serde(borrow)]
-    stream: Option<Raw<'a, String>>,
-    #[serde(borrow)]
-    note: Option<Raw<'a, String>>,
+forms! {
+    /// An assignment of calls to streams.
+    AssignmentForm "Assignment" {
+        /// A comment on the assignment.
+        note: String,
+        /// Streams that the program does not declare, by name.
+        streams: Map<StreamForm<'a>>,
+        /// The rules, of which the last one counts that holds for a call.
+        assign: Vec<RuleForm<'a>>,
+    }
+    /// A rule: which calls go to which stream.
+    RuleForm "Rule" {
+        /// The names of ops.
+        op: Names,
+        /// A line or node, or the first and the last one.
+        at: Vec<u32>,
+        /// The stream.
+        stream: String,
+        /// A comment on the rule.
+        note: String,
+    }
 }
 
 /// The most compute streams, as of the option `--compute-streams`. A larger index is a mistake.
@@ -213,7 +209,6 @@ pub fn assign(program: &mut Program, path: &Path, options: &LoadOptions) -> Resu
 fn parse(reader: &Reader<'_>) -> Result<(Vec<Stream>, Vec<Rule>, Site)> {
     let raw = reader.root::<AssignmentForm<'_>>()?;
     let form = reader.object(raw, "an assignment")?;
-    reader.check_note(form.note)?;
     let (declared, _) = streams(reader, form.streams)?;
     let rules = reader.require(form.assign, raw, "assign", "an assignment")?;
     let mut read = Vec::new();
@@ -276,12 +271,10 @@ fn apply(reader: &Reader<'_>, program: &mut Program) -> Result<()> {
 
 fn rule<'a>(reader: &Reader<'a>, raw: Raw<'a, RuleForm<'a>>) -> Result<Rule> {
     let form = reader.object(raw, "a rule")?;
-    reader.check_note(form.note)?;
     let ops = match form.op {
         None => None,
-        Some(op) if op.kind() == "a string" => Some(vec![reader.name(op, "an op")?.into_owned()]),
         Some(op) => {
-            let list = reader.list::<String>(op.cast(), "the name of an op or a list of them")?;
+            let list = reader.names(op, "the name of an op or a list of them")?;
             let names = list.into_iter().map(|op| Ok(reader.name(op, "an op")?.into_owned()));
             Some(names.collect::<Result<_>>()?)
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use millstream_types::{DType, TensorSpec};
+use serde::Deserialize;
 
 use crate::data::{Data, memory};
 use crate::element_iter::{ElementIter, unravel_index};
@@ -12,7 +13,7 @@ use crate::program::Output;
 
 /// The tolerance of a comparison: `|actual - expected| <= atol + rtol · |expected|`. A bound that
 /// is `None` has the default of [`Tolerance::of`].
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 pub struct Tolerance {
     /// The relative tolerance: the allowed error as a fraction of the expected value.
     pub rtol: Option<f64>,

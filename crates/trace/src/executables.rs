@@ -69,7 +69,6 @@ impl<'a> Table<'_, 'a> {
     ) -> Result<Executable> {
         let reader = self.reader;
         let form = reader.object(raw, "an executable")?;
-        reader.check_note(form.note)?;
         let program = reader.require(form.program, raw, "program", "an executable")?;
         let mut symbols = SymbolTable::new(tensors, &mut self.values, true);
         let mut inputs = Vec::new();
@@ -87,9 +86,8 @@ impl<'a> Table<'_, 'a> {
         let mut results = Vec::new();
         for (key, raw) in reader.optional_entries(form.outputs, "outputs, by name")? {
             let found = symbols.find(&key.name);
-            let value = found.map_err(|e| e.attach_to(reader.key_error(&key, e.message())))?;
+            let value = found.map_err(|e| e.at(|message| reader.key_error(&key, message)))?;
             let form = reader.object(raw.cast::<ReturnedForm<'a>>(), "an output")?;
-            reader.check_note(form.note)?;
             let device = form.device.map(|d| reader.parse(d, "a device such as cpu:0"));
             results.push(Returned {
                 name: key.name.to_string(),
@@ -129,7 +127,7 @@ impl<'a> Table<'_, 'a> {
         let mut symbols = statements.into_symbols();
         let finals = outputs.iter().map(|(key, _)| {
             let found = symbols.find(&key.name);
-            let found = found.map_err(|e| e.attach_to(self.reader.key_error(key, e.message())));
+            let found = found.map_err(|e| e.at(|why| self.reader.key_error(key, why)));
             self.reader.recover(found)
         });
         let finals = finals.collect::<Result<_>>()?;
@@ -158,7 +156,6 @@ fn input<'a>(
     raw: Raw<'a, InputForm<'a>>,
 ) -> Result<Input> {
     let form = reader.object(raw, "an input")?;
-    reader.check_note(form.note)?;
     let dtype = reader.require(form.dtype, raw, "dtype", "an input")?;
     let dtype = reader.parse(dtype, "a dtype")?;
     let shape_raw = reader.require(form.shape, raw, "shape", "an input")?;

@@ -19,6 +19,7 @@
 //! Fractions are computed in f64 and rounded to f32, then to the dtype.
 
 use millstream_types::{DType, TensorSpec};
+use serde::Deserialize;
 
 use crate::compare::{Comparison, Mismatch};
 use crate::number::{Element, float_element, int_element, read_complex, read_float, read_int};
@@ -72,7 +73,7 @@ fn element(seed: u64, i: u64, distribution: Distribution, dtype: DType) -> Eleme
 }
 
 /// Facts about an output, where its elements are too many to be kept.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Probe {
     /// The mean of the elements.
     pub mean: f64,
@@ -81,6 +82,7 @@ pub struct Probe {
     /// The greatest magnitude.
     pub max_abs: f64,
     /// The indices of some elements in row-major order, with their values.
+    #[serde(default)]
     pub samples: Vec<(usize, f64)>,
 }
 

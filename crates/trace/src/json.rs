@@ -17,8 +17,9 @@ use serde::de::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::error::{MAX_ERRORS, Result, TraceError, wrap};
-use crate::fields::fields_of;
+use crate::raw_form::Form;
 use crate::scan;
+use crate::schema_types::{Name, Names};
 use crate::source::{Source, Span};
 use crate::syntax::syntax;
 
@@ -227,14 +228,14 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads an object as a form; refuses unknown fields.
-    pub(crate) fn object<T: Deserialize<'a>>(&self, raw: Raw<'a, T>, what: &str) -> Result<T> {
-        self.check_fields(raw.cast(), fields_of::<T>(), what)?;
+    pub(crate) fn object<T: Form<'a>>(&self, raw: Raw<'a, T>, what: &str) -> Result<T> {
+        self.check_fields(raw.cast(), T::FIELDS, what)?;
         serde_json::from_str(raw.text).map_err(|e| self.syntax(raw.text, &e))
     }
 
-    /// Refuses an object with other fields than these.
+    /// Refuses an object with other fields than these, or a remark that is no string.
     fn check_fields(&self, raw: Raw<'a, ()>, fields: &[&'static str], what: &str) -> Result<()> {
-        for (key, _) in self.pairs(raw, what)? {
+        for (key, value) in self.pairs(raw, what)? {
             if !fields.contains(&&*key.name) {
                 let error = self.key_error(&key, format!("unknown field '{}' in {what}", key.name));
                 let close = nearest(&key.name, fields.iter().copied());
@@ -242,6 +243,9 @@ impl<'a> Reader<'a> {
                     Some(name) => error.meant(Some(name)),
                     None => error.help(format!("known here: {}", fields.join(", "))),
                 });
+            }
+            if ["note", "$schema"].contains(&&*key.name) {
+                self.text(value, "a string")?;
             }
         }
         Ok(())
@@ -261,11 +265,6 @@ impl<'a> Reader<'a> {
         Ok(entries)
     }
 
-    /// Checks that a field which only human readers use is a string.
-    pub(crate) fn check_note(&self, raw: Option<Raw<'a, String>>) -> Result<()> {
-        raw.map_or(Ok(()), |raw| self.text(raw, "a string").map(drop))
-    }
-
     /// Returns a required field.
     pub(crate) fn require<T, U>(
         &self,
@@ -280,6 +279,14 @@ impl<'a> Reader<'a> {
     /// Returns the elements of a list.
     pub(crate) fn list<T>(&self, raw: Raw<'a, Vec<T>>, what: &str) -> Result<Vec<Raw<'a, T>>> {
         Ok(self.items(raw.cast(), what)?.into_iter().map(Raw::new).collect())
+    }
+
+    /// Returns the names of a list, or one name alone.
+    pub(crate) fn names(&self, raw: Raw<'a, Names>, what: &str) -> Result<Vec<Raw<'a, Name>>> {
+        match raw.kind() {
+            "a string" => Ok(vec![raw.cast()]),
+            _ => self.list(raw.cast(), what),
+        }
     }
 
     fn items(&self, raw: Raw<'a, ()>, what: &str) -> Result<Vec<&'a str>> {

@@ -15,7 +15,6 @@ impl<'r, 'a> Statements<'r, 'a> {
     pub(crate) fn launch(&mut self, raw: Raw<'a, LaunchForm<'a>>) -> Result<Launch> {
         let reader = self.reader;
         let form = reader.object(raw, "a launch")?;
-        reader.check_note(form.note)?;
         let (reference, executable) = self.executable(form.launch.unwrap_or(raw.cast()))?;
 
         let declared: Vec<&str> = executable.inputs.iter().map(|i| i.name.as_str()).collect();
@@ -45,7 +44,7 @@ impl<'r, 'a> Statements<'r, 'a> {
             let at = self.formal(&key, "output", &declared, executable)?;
             let name = reader.name(raw, "the name of a tensor")?;
             let made = self.symbols.define(&name, reader.span(raw));
-            let made = made.map_err(|e| e.attach_to(reader.error(raw, e.message())))?;
+            let made = made.map_err(|e| e.at(|message| reader.error(raw, message)))?;
             outputs[at] = Some(Target::New(made));
         }
         for (key, raw) in self.by_formal(form.into, "names of tensors, by output")? {

@@ -32,7 +32,7 @@
 //! | [`write`](mod@write) | programs written as native traces |
 //! | [`et`] | the import of PyTorch execution traces |
 //! | `raw_form`, `schema_types` | the raw form of the file, with its JSON Schema |
-//! | `json`, `scan`, `fields`, `syntax` | JSON values with spans, errors of syntax |
+//! | `json`, `scan`, `syntax` | JSON values with spans, errors of syntax |
 //! | `streams`, `tensors`, `attrs`, `outputs` | the reader of each part |
 //! | `statements`, `executables`, `launches` | the readers of programs |
 //! | `parts` | spans within statements |
@@ -55,7 +55,6 @@ pub mod error;
 pub mod et;
 mod executables;
 pub mod expand;
-mod fields;
 pub mod hint;
 pub mod input_files;
 mod json;

@@ -115,8 +115,6 @@ fn read(reader: &Reader<'_>, folder: Option<&Path>) -> Result<Program> {
         );
     }
     let trace = reader.object(root, "a trace")?;
-    reader.check_note(trace.schema)?;
-    reader.check_note(trace.note)?;
     meshes::check_version(reader, &trace, version)?;
     let meshes = meshes::meshes(reader, trace.meshes)?;
     let name = trace.name.map(|n| reader.name(n, "a name")).transpose()?;

@@ -23,7 +23,6 @@ pub(crate) fn meshes<'a>(
     let mut all = BTreeMap::new();
     for (key, raw) in reader.optional_entries(raw, "meshes, by name")? {
         let form = reader.object(raw.cast::<MeshForm<'a>>(), "a mesh")?;
-        reader.check_note(form.note)?;
         let nested = reader.require(form.ranks, raw, "ranks", "a mesh")?;
         let (mut shape, mut ranks) = (Vec::new(), Vec::new());
         flatten(reader, nested, 0, &mut shape, &mut ranks)?;
@@ -31,8 +30,11 @@ pub(crate) fn meshes<'a>(
         let mesh = match form.axes {
             None => mesh,
             Some(raw) => {
-                let axes = names(reader, raw, "the names of the axes")?;
-                mesh.axes(axes).map_err(|e| reader.wrap(raw, &e))?
+                let what = "the names of the axes";
+                let axes = reader.names(raw, what)?.into_iter();
+                let axes = axes.map(|name| Ok(reader.name(name, what)?.into_owned()));
+                mesh.axes(axes.collect::<Result<Vec<String>>>()?)
+                    .map_err(|e| reader.wrap(raw, &e))?
             }
         };
         all.insert(key.name.into_owned(), mesh);
@@ -68,14 +70,6 @@ fn flatten<'a>(
     list.into_iter().try_for_each(|part| flatten(reader, part, axis + 1, shape, ranks))
 }
 
-fn names<'a>(reader: &Reader<'a>, raw: Raw<'a, Names>, what: &str) -> Result<Vec<String>> {
-    let list: Vec<Raw<'a, Name>> = match raw.kind() {
-        "a string" => vec![raw.cast()],
-        _ => reader.list(raw.cast(), what)?,
-    };
-    list.into_iter().map(|name| reader.name(name, what).map(Into::into)).collect()
-}
-
 impl Meshes {
     /// Reads how a tensor is held, if it names a sharding. Without a mesh, it is that of the
     /// operands.
@@ -95,10 +89,7 @@ impl Meshes {
                 }
             };
         };
-        let list: Vec<Raw<'a, Name>> = match raw.kind() {
-            "a string" => vec![raw.cast()],
-            _ => reader.list(raw.cast(), "the sbp of each axis")?,
-        };
+        let list = reader.names(raw, "the sbp of each axis")?;
         let parse = |raw: Raw<'a, Name>| {
             let text = reader.text(raw, "an sbp")?;
             parsed(&text).ok_or_else(|| {

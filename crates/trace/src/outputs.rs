@@ -43,7 +43,6 @@ pub(crate) fn output<'a>(
     default: Tolerance,
 ) -> Result<Output> {
     let form = reader.object(raw, "an output")?;
-    reader.check_note(form.note)?;
     let dtype = form.dtype.map(|d| reader.parse(d, "a dtype")).transpose()?;
     let shape = form.shape.map(|s| lengths(reader, s, "a shape")).transpose()?;
     if let Some((dims, raw)) = shape.as_ref().zip(form.shape) {

@@ -73,6 +73,7 @@ impl Sidecar {
 }
 
 /// The sidecars of one trace. The header of each file is read once.
+#[derive(Default)]
 pub(crate) struct Sidecars {
     folder: Option<PathBuf>,
     open: HashMap<String, (Arc<PathBuf>, u64, Metadata)>,

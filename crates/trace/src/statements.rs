@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use millstream_types::Attrs;
 use millstream_types::nearest::nearest;
 
 use crate::attrs::attrs;
@@ -181,7 +180,6 @@ impl<'r, 'a> Statements<'r, 'a> {
             "redistribute" => Action::Call(Box::new(self.redistribute(raw.cast())?)),
             "release" => {
                 let form = reader.object(raw.cast::<ReleaseForm<'a>>(), "a release")?;
-                reader.check_note(form.note)?;
                 Action::Release(self.each(form.release, |s, name, span| {
                     let value = s.symbols.release(name, span)?;
                     if let Some(users) = s.executables.and_then(|all| all.users.get(&value)) {
@@ -194,19 +192,16 @@ impl<'r, 'a> Statements<'r, 'a> {
             }
             "record" => {
                 let form = reader.object(raw.cast::<RecordForm<'a>>(), "a record")?;
-                reader.check_note(form.note)?;
                 let event = self.record(form.record.unwrap_or(raw.cast()))?;
                 Action::Record { event, stream: self.stream(form.stream, raw, "a record")? }
             }
             "wait" => {
                 let form = reader.object(raw.cast::<WaitForm<'a>>(), "a wait")?;
-                reader.check_note(form.note)?;
                 let event = self.recorded(form.wait.unwrap_or(raw.cast()))?;
                 Action::Wait { event, stream: self.stream(form.stream, raw, "a wait")? }
             }
             "stream_wait" => {
                 let form = reader.object(raw.cast::<StreamWaitForm<'a>>(), "a stream_wait")?;
-                reader.check_note(form.note)?;
                 let raw = form.stream_wait.unwrap_or(raw.cast());
                 let pair = reader.object(raw, "a stream_wait")?;
                 let from = self.stream(pair.from, raw, "a stream_wait")?;
@@ -214,30 +209,25 @@ impl<'r, 'a> Statements<'r, 'a> {
             }
             "read" => {
                 let form = reader.object(raw.cast::<ReadForm<'a>>(), "a read")?;
-                reader.check_note(form.note)?;
                 Action::Read(self.tensor(form.read.unwrap_or(raw.cast()))?)
             }
             "touch" => {
                 let form = reader.object(raw.cast::<TouchForm<'a>>(), "a touch")?;
-                reader.check_note(form.note)?;
                 let tensors = self.each(form.touch, |s, name, _| s.symbols.find(name))?;
                 Action::Touch { tensors, stream: self.optional_stream(form.stream)? }
             }
             "barrier" => {
                 let form = reader.object(raw.cast::<BarrierForm<'a>>(), "a barrier")?;
-                reader.check_note(form.note)?;
                 self.expect_true(form.barrier)?;
                 Action::Barrier
             }
             "global_sync" => {
                 let form = reader.object(raw.cast::<GlobalSyncForm<'a>>(), "a global_sync")?;
-                reader.check_note(form.note)?;
                 self.expect_true(form.global_sync)?;
                 Action::GlobalSync
             }
             "synchronize" => {
                 let form = reader.object(raw.cast::<SynchronizeForm<'a>>(), "a synchronize")?;
-                reader.check_note(form.note)?;
                 Action::Synchronize(self.stream(form.synchronize, raw, "a synchronize")?)
             }
             "critical_section" => self.critical_section(raw.cast(), depth)?,
@@ -248,7 +238,6 @@ impl<'r, 'a> Statements<'r, 'a> {
     fn call(&mut self, raw: Raw<'a, OpForm<'a>>) -> Result<Call> {
         let reader = self.reader;
         let form = reader.object(raw, "an op call")?;
-        reader.check_note(form.note)?;
         let op_at = form.op.unwrap_or(raw.cast());
         let op = reader.name(op_at, "an op's name")?.into_owned();
         let inputs = self.each(form.input, |s, name, _| s.symbols.find(name))?;
@@ -278,24 +267,13 @@ impl<'r, 'a> Statements<'r, 'a> {
     fn redistribute(&mut self, raw: Raw<'a, RedistributeForm<'a>>) -> Result<Call> {
         let reader = self.reader;
         let form = reader.object(raw, "a redistribute")?;
-        reader.check_note(form.note)?;
         let of = form.redistribute.unwrap_or(raw.cast());
         let inputs = vec![self.tensor(of)?];
         let out = reader.require(form.out, raw, "out", "a redistribute")?;
         let sbp = reader.require(form.sbp, raw, "sbp", "a redistribute")?;
         let held = self.meshes.held(reader, form.mesh, Some(sbp))?;
         let results = self.each(Some(out.cast()), |s, name, span| s.symbols.define(name, span))?;
-        Ok(Call {
-            op: REDISTRIBUTE.to_owned(),
-            op_span: reader.span(of),
-            inputs,
-            results: Results::New(results),
-            attrs: Attrs::new(),
-            stream: None,
-            priority: 0,
-            ranks: None,
-            held,
-        })
+        Ok(Call { held, ..Call::new(REDISTRIBUTE, reader.span(of), inputs, results) })
     }
 
     fn critical_section(
@@ -308,7 +286,6 @@ impl<'r, 'a> Statements<'r, 'a> {
             return Err(self.reader.error(raw, message));
         }
         let form = self.reader.object(raw, "a critical section")?;
-        self.reader.check_note(form.note)?;
         let body = self.reader.require(form.body, raw, "body", "a critical section")?;
         let tensors = self.each(form.critical_section, |s, name, span| s.symbols.hold(name, span));
         let tensors = self.reader.recover(tensors)?.unwrap_or_default();
@@ -325,23 +302,19 @@ impl<'r, 'a> Statements<'r, 'a> {
         raw: Option<Raw<'a, Names>>,
         mut resolve: impl FnMut(&mut Self, &str, Span) -> Result<ValueRef, NameError>,
     ) -> Result<Vec<ValueRef>> {
-        let list: Vec<Raw<'a, Name>> = match raw {
-            None => Vec::new(),
-            Some(raw) if raw.kind() == "a string" => vec![raw.cast()],
-            Some(raw) => self.reader.list(raw.cast(), "the name of a tensor or a list of them")?,
-        };
+        let list = raw.map(|raw| self.reader.names(raw, "the name of a tensor or a list of them"));
         let one = |raw: Raw<'a, Name>| {
             let name = self.reader.name(raw, "the name of a tensor")?;
             let value = resolve(self, &name, self.reader.span(raw));
-            value.map_err(|e| e.attach_to(self.reader.error(raw, e.message())))
+            value.map_err(|e| e.at(|message| self.reader.error(raw, message)))
         };
-        list.into_iter().map(one).collect()
+        list.transpose()?.unwrap_or_default().into_iter().map(one).collect()
     }
 
     pub(crate) fn tensor(&mut self, raw: Raw<'a, Name>) -> Result<ValueRef> {
         let name = self.reader.name(raw, "the name of a tensor")?;
         let found = self.symbols.find(&name);
-        found.map_err(|e| e.attach_to(self.reader.error(raw, e.message())))
+        found.map_err(|e| e.at(|message| self.reader.error(raw, message)))
     }
 
     fn stream<T>(

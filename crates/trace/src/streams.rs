@@ -36,7 +36,6 @@ pub(crate) fn streams<'a>(
     let (mut streams, mut names, mut taken) = (Vec::new(), HashMap::new(), HashSet::new());
     for (key, raw) in reader.optional_entries(raw, "streams, by name")? {
         let form = reader.object(raw.cast::<StreamForm<'a>>(), "a stream")?;
-        reader.check_note(form.note)?;
         let device = form.device.map(|d| reader.parse(d, "a device such as cpu:0")).transpose()?;
         let ty = match form.ty {
             Some(raw) => reader.parse(raw, "a stream type")?,

@@ -41,13 +41,10 @@ impl NameError {
         NameError { message, nearest: None }
     }
 
-    pub(crate) fn message(&self) -> &str {
-        &self.message
-    }
-
-    /// Returns `error` with the name that the user probably meant.
-    pub(crate) fn attach_to(&self, error: TraceError) -> TraceError {
-        error.meant(self.nearest.clone())
+    /// Returns the error of `at`, a function of the message, with the name that the user probably
+    /// meant.
+    pub(crate) fn at(self, at: impl FnOnce(String) -> TraceError) -> TraceError {
+        at(self.message).meant(self.nearest)
     }
 }
 

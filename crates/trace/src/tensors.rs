@@ -39,7 +39,6 @@ pub(crate) fn tensor<'a>(
     site: Site,
 ) -> Result<Tensor> {
     let form = reader.object(raw, "a tensor")?;
-    reader.check_note(form.note)?;
     let device = form.device.map(|d| reader.parse(d, "a device such as cpu:0")).transpose()?;
     let ranks = form.ranks.map(|r| placement(reader, r)).transpose()?;
     let held = meshes.held(reader, form.mesh, form.sbp)?;

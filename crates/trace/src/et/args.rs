@@ -1,9 +1,13 @@
 //! Converts the arguments of a node to those of a Millstream op: tensors become operands in the
 //! order of PyTorch's schema, all others become attributes with the names of the schema.
+//!
+//! Long because all kinds of arguments meet in one conversion.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use millstream_ops::Presence;
+use millstream_ops::args::ABSENT;
+use millstream_ops::{ArgDoc, Op, Presence};
 use millstream_types::{AttrValue, Attrs, DType};
 
 use crate::et::import::{Import, Lowered, Refusal, Val, missing, unsupported};
@@ -137,6 +141,26 @@ impl<'a> NodeArgs<'a> {
         self.get(name).map_or(Ok(None), |(_, arg)| attr(Ty::Scalar, arg))
     }
 
+    /// Returns the number of this name, which must be given.
+    pub(crate) fn number(&self, name: &str) -> Lowered<Number> {
+        match self.scalar(name)? {
+            Some(AttrValue::Int(v)) => Ok(Number::Int(v.into())),
+            Some(AttrValue::Float(v)) => Ok(Number::Float(v)),
+            Some(AttrValue::Bool(v)) => Ok(Number::Bool(v)),
+            _ => Err(Refusal::Wrong(format!("'{name}': expected a number"))),
+        }
+    }
+
+    /// Returns whether the argument of this name is a tensor.
+    pub(crate) fn has_tensor(&self, name: &str) -> bool {
+        matches!(self.get(name), Some((_, Arg::Tensor(_))))
+    }
+
+    /// Returns whether the argument of this name is true.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        matches!(self.get(name), Some((_, Arg::Bool(true))))
+    }
+
     /// Returns the dtype of this name.
     pub(crate) fn dtype(&self, name: &str) -> Lowered<Option<DType>> {
         match self.int(name)? {
@@ -179,48 +203,138 @@ pub(crate) fn convert(
     without: &[&str],
     results: &[Option<Recorded>],
 ) -> Lowered<Converted> {
-    let message = || format!("there is no op that does what {} does", given.signature.name);
-    let schema = import.schema(op).map_err(|refusal| match refusal {
-        Refusal::Unsupported { help, .. } => missing(&given.signature.name, message(), help),
-        other => other,
-    })?;
-    let knows = |name: &str| schema.attrs().iter().any(|a| a.name == name);
-    let given = &given.with_exact_fractions(import)?;
-    let mut converted = Converted::default();
-    let (mut absent, mut position, mut in_list) = (Vec::new(), 0i64, false);
-    let mut factors = Vec::new();
-    for (index, param) in given.signature.params.iter().enumerate() {
-        let Some(arg) = given.args.get(index) else { break };
-        if without.contains(&param.name.as_str()) {
-            continue;
+    let mut binder = Binder::new(import, op, given, results)?;
+    for (index, param) in given.signature.params.iter().enumerate().take(given.args.len()) {
+        if !without.contains(&param.name.as_str()) {
+            binder.bind(import, index, false)?;
         }
-        match (param.ty, arg) {
+    }
+    binder.finish(import)
+}
+
+/// Converts the arguments of a call, one after another.
+pub(crate) struct Binder<'g> {
+    op: &'g str,
+    schema: Arc<dyn Op>,
+    given: &'g NodeArgs<'g>,
+    results: &'g [Option<Recorded>],
+    converted: Converted,
+    absent: Vec<i64>,
+    /// The number of operands so far, present or absent.
+    position: i64,
+    in_list: bool,
+    /// Whether an operand is absent that the op needs.
+    lacks_operand: bool,
+    /// Complex numbers, each with the operand that it is a factor of.
+    factors: Vec<(usize, Val)>,
+}
+
+impl<'g> Binder<'g> {
+    /// Begins a call of the op `op`.
+    pub(crate) fn new(
+        import: &Import<'_>,
+        op: &'g str,
+        given: &'g NodeArgs<'g>,
+        results: &'g [Option<Recorded>],
+    ) -> Lowered<Binder<'g>> {
+        let name = &given.signature.name;
+        let schema = import.schema(op).map_err(|refusal| match refusal {
+            Refusal::Unsupported { help, .. } => {
+                missing(name, format!("there is no op that does what {name} does"), help)
+            }
+            other => other,
+        })?;
+        let (converted, absent, factors) = (Converted::default(), Vec::new(), Vec::new());
+        let (position, in_list, lacks_operand) = (0, false, false);
+        Ok(Binder {
+            op,
+            schema,
+            given,
+            results,
+            converted,
+            absent,
+            position,
+            in_list,
+            lacks_operand,
+            factors,
+        })
+    }
+
+    /// Returns whether the op has an argument of this name.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.schema.attrs().iter().any(|attr| attr.name == name)
+    }
+
+    /// Adds an argument.
+    pub(crate) fn set(&mut self, name: &'static str, value: AttrValue) {
+        self.converted.attrs.set(name, value);
+    }
+
+    /// Adds an operand.
+    pub(crate) fn operand(&mut self, operand: Val) {
+        self.converted.inputs.push(operand);
+        self.position += 1;
+    }
+
+    /// Returns whether a number has to be the next operand, as no argument can be in its place.
+    fn needs_operand(&self) -> bool {
+        let inputs = self.schema.inputs();
+        let least = self.schema.optional().unwrap_or(inputs.len());
+        !self.in_list && (self.position as usize) < least
+    }
+
+    /// Returns whether an argument is in place of the next operand.
+    fn replaces_operand(&self, name: &str) -> bool {
+        let next = self.schema.inputs().get(self.position as usize);
+        let attr = self.schema.attrs().iter().find(|attr| attr.name == name);
+        next.zip(attr).is_some_and(|(next, attr)| attr.presence == Presence::InsteadOf(next.name))
+    }
+
+    /// Adds the argument for a parameter. A rule that names it `listed` means the next operand.
+    pub(crate) fn bind(
+        &mut self,
+        import: &mut Import<'_>,
+        index: usize,
+        listed: bool,
+    ) -> Lowered<()> {
+        let given = self.given;
+        let param = &given.signature.params[index];
+        let (name, knows) = (&param.name, self.knows(&param.name));
+        match (param.ty, given.args.get(index).unwrap_or(&Arg::None)) {
             (Ty::Tensor, Arg::Tensor(tensor)) => {
                 let number = import.has_const(index) || import.is_lost_number(tensor);
-                if number && knows(&param.name) {
+                if number {
                     let number = convert_to_kind(import.lost_number(index)?, tensor.dtype);
-                    converted.attrs.set(param.name.to_string(), number_attr(number)?);
-                } else if number {
-                    let number = convert_to_kind(import.lost_number(index)?, tensor.dtype);
-                    let dtype = number_dtype(number, &given.args, results);
-                    converted.inputs.push(import.number(number, dtype)?);
+                    if knows {
+                        self.converted.attrs.set(name.clone(), number_attr(number)?);
+                    } else {
+                        let dtype = number_dtype(number, &given.args, self.results);
+                        self.converted.inputs.push(import.number(number, dtype)?);
+                    }
                 } else {
-                    converted.inputs.push(given.operand(import, index, tensor)?);
+                    self.converted.inputs.push(given.operand(import, index, tensor)?);
                 }
-                position += 1;
+                self.position += 1;
             }
             (Ty::Tensor, Arg::None | Arg::Undefined) => {
-                absent.extend((!in_list).then_some(position));
-                position += 1;
+                let inputs = self.schema.inputs();
+                let replaced = |of: &ArgDoc| {
+                    let is_of = |attr: &ArgDoc| attr.presence == Presence::InsteadOf(of.name);
+                    self.schema.attrs().iter().any(is_of)
+                };
+                self.lacks_operand |= self.schema.optional().is_none()
+                    || inputs.get(self.position as usize).is_some_and(replaced);
+                self.absent.extend((!self.in_list).then_some(self.position));
+                self.position += 1;
             }
             (Ty::Tensors, Arg::List(list)) => {
-                in_list = true;
+                self.in_list = true;
                 for (k, arg) in list.iter().enumerate() {
                     match arg {
                         Arg::Tensor(tensor) => {
-                            converted.inputs.push(import.resolve(tensor, index)?);
+                            self.converted.inputs.push(import.resolve(tensor, index)?);
                         }
-                        Arg::None | Arg::Undefined => absent.push(k as i64),
+                        Arg::None | Arg::Undefined => self.absent.push(k as i64),
                         _ => return Err(wrong(param)),
                     }
                 }
@@ -228,52 +342,103 @@ pub(crate) fn convert(
             (Ty::Tensor | Ty::Tensors, _) => return Err(wrong(param)),
             (_, Arg::None) => {}
             (Ty::Scalar, Arg::Opaque) => {
-                let number = schema.attrs().iter().find(|a| a.name == param.name);
-                let in_place_of = number.map(|a| a.presence);
-                let plain = op.trim_end_matches('_');
-                let mut factors_of = FACTORS.iter().filter(|(name, ..)| *name == plain);
-                if let Some((.., operand)) = factors_of.find(|(_, name, _)| *name == param.name) {
-                    factors.push((*operand, import.complex_number(index, &given.args)?));
-                    continue;
-                }
-                if !matches!(in_place_of, Some(Presence::InsteadOf(_))) {
+                let plain = self.op.trim_end_matches('_');
+                let mut factors = FACTORS.iter().filter(|(op, ..)| *op == plain);
+                let attr = self.schema.attrs().iter().find(|attr| attr.name == *name);
+                let replaces =
+                    attr.is_some_and(|attr| matches!(attr.presence, Presence::InsteadOf(_)));
+                if let Some((.., operand)) = factors.find(|(_, factor, _)| factor == name) {
+                    let number = import.complex_number(index, &given.args)?;
+                    self.factors.push((*operand, number));
+                } else if replaces || !knows && self.needs_operand() {
+                    let number = import.complex_number(index, &given.args)?;
+                    self.operand(number);
+                } else {
                     return Err(unsupported(format!(
-                        "its argument '{}' is a complex number, which '{op}' does not take",
-                        param.name
+                        "its argument '{name}' is a complex number, which '{}' does not take",
+                        self.op
                     )));
                 }
-                converted.inputs.push(import.complex_number(index, &given.args)?);
-                position += 1;
             }
-            (ty, _) if knows(&param.name) => {
+            (Ty::Scalar, Arg::Int(_) | Arg::Float(_) | Arg::Bool(_))
+                if self.needs_operand()
+                    && (listed || !knows)
+                    && !self.replaces_operand(name)
+                    && param.default.is_none() =>
+            {
+                let number = given.number(name)?;
+                let dtype = number_dtype(number, &given.args, self.results);
+                let number = import.number(number, dtype)?;
+                self.operand(number);
+            }
+            (ty, arg) if knows => {
+                if listed && self.replaces_operand(name) {
+                    self.absent.push(self.position);
+                    self.position += 1;
+                }
                 if let Some(value) = named(param, ty, arg)? {
-                    converted.attrs.set(param.name.to_string(), value);
+                    let value = self.whole_factor(import, name, value);
+                    self.converted.attrs.set(name.clone(), value);
                 }
             }
-            _ if IGNORED.contains(&param.name.as_str()) || is_default(param, arg) => {}
+            (_, arg) if IGNORED.contains(&name.as_str()) || is_default(param, arg) => {}
             _ => {
                 return Err(unsupported(format!(
-                    "its argument '{}' is not supported by '{op}'",
-                    param.name
+                    "its argument '{name}' is not supported by '{}'",
+                    self.op
                 )));
             }
         }
+        Ok(())
     }
-    for (k, number) in factors {
-        let Some(operand) = converted.inputs.get_mut(k) else { continue };
-        let scaled = import.call("mul", &[*operand, number], Attrs::new())?;
-        *operand = scaled.first().copied().ok_or_else(|| unsupported("mul returns no tensor"))?;
+
+    /// Returns the value of a factor. As in PyTorch, those of products of integers are truncated.
+    fn whole_factor(&self, import: &Import<'_>, name: &str, value: AttrValue) -> AttrValue {
+        let is_product = self.op.contains("mm") && matches!(name, "alpha" | "beta");
+        let is_whole = |x: &Val| !import.spec(*x).dtype.is_inexact();
+        match value {
+            AttrValue::Float(v) if is_product && self.converted.inputs.iter().all(is_whole) => {
+                AttrValue::Int(v as i64)
+            }
+            value => value,
+        }
     }
-    // Absent operands at the end and behind a list are left out of the attribute. In a list,
-    // positions count from the start of the list, and `position` does not apply.
-    while !in_list && absent.last().is_some_and(|last| *last + 1 == position) {
-        absent.pop();
-        position -= 1;
+
+    /// Returns the first operand, which stands for a call without another one that the op needs.
+    pub(crate) fn stands_for(&self) -> Option<Val> {
+        self.converted.inputs.first().copied().filter(|_| self.lacks_operand)
     }
-    if !absent.is_empty() {
-        converted.attrs.set("absent", absent);
+
+    /// Returns the operands and attributes.
+    pub(crate) fn finish(self, import: &mut Import<'_>) -> Lowered<Converted> {
+        let Binder { mut converted, mut absent, mut position, in_list, factors, .. } = self;
+        for (k, number) in factors {
+            let Some(operand) = converted.inputs.get_mut(k) else { continue };
+            let scaled = import.call("mul", &[*operand, number], Attrs::new())?;
+            *operand =
+                scaled.first().copied().ok_or_else(|| unsupported("mul returns no tensor"))?;
+        }
+        // Absent operands at the end and behind a list are left out of the attribute. In a list,
+        // positions count from the start of the list, and `position` does not apply.
+        while !in_list && absent.last().is_some_and(|last| *last + 1 == position) {
+            absent.pop();
+            position -= 1;
+        }
+        if !absent.is_empty() {
+            converted.attrs.set(ABSENT, absent);
+        }
+        Ok(converted)
     }
-    Ok(converted)
+}
+
+/// Returns the value of a parameter, or its default; `None` if it has neither.
+pub(crate) fn value_of(given: &NodeArgs<'_>, index: usize) -> Lowered<Option<AttrValue>> {
+    let param = &given.signature.params[index];
+    let default = || param.default.as_deref().and_then(|text| text.parse().ok());
+    match given.args.get(index) {
+        Some(arg) => named(param, param.ty, arg),
+        None => Ok(default().map(AttrValue::Float)),
+    }
 }
 
 fn wrong(param: &Param) -> Refusal {
@@ -308,6 +473,7 @@ fn named(param: &Param, ty: Ty, arg: &Arg) -> Lowered<Option<AttrValue>> {
             let word = word.ok_or_else(|| unsupported(format!("reduction {code}")))?;
             Some(AttrValue::Str((*word).to_owned()))
         }
+        ("side", Arg::Str(side)) => Some(AttrValue::Bool(side == "right")),
         ("input_dtype", Arg::Int(code)) => Some(AttrValue::DType(scalar_type(*code)?)),
         _ => attr(ty, arg).map_err(|refusal| match refusal {
             Refusal::Wrong(message) => Refusal::Wrong(format!("'{}': {message}", param.name)),

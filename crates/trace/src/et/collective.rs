@@ -86,59 +86,45 @@ fn size_of(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Option<usiz
 impl Collective<'_, '_, '_> {
     /// Appends the calls, and returns the tensors that the node lists as its results.
     fn lower(&mut self) -> Lowered<Vec<Val>> {
-        match self.given.signature.base() {
-            "allreduce_" => {
+        let base = self.given.signature.base();
+        let attrs = match base {
+            "reduce_" => self.reduced()?.with("root", self.root("root_rank")?),
+            "broadcast_" => self.attrs().with("root", self.root("root_rank")?),
+            "send" => Attrs::new().with("to", self.root("dst")?).with("tag", self.tag()?),
+            "recv_" => Attrs::new().with("from", self.root("src")?).with("tag", self.tag()?),
+            _ if base.contains("reduce") => self.reduced()?,
+            _ => self.attrs(),
+        };
+        match base {
+            "allreduce_" | "broadcast_" => {
                 let list = self.list("tensors")?;
-                let attrs = self.reduced()?;
-                self.call("allreduce_", &list, attrs)?;
+                self.call(base, &list, attrs)?;
                 Ok(list)
             }
-            "allreduce_coalesced_" => {
+            "allreduce_coalesced_" | "reduce_" | "send" | "recv_" => {
                 let list = self.list("tensors")?;
-                let attrs = self.reduced()?;
-                self.call("allreduce_", &list, attrs)?;
+                let op = if base == "allreduce_coalesced_" { "allreduce_" } else { base };
+                self.call(op, &list, attrs)?;
                 Ok(Vec::new())
             }
-            "reduce_" => {
-                let list = self.list("tensors")?;
-                let attrs = self.reduced()?.with("root", self.root("root_rank")?);
-                self.call("reduce_", &list, attrs)?;
-                Ok(Vec::new())
-            }
-            "broadcast_" => {
-                let list = self.list("tensors")?;
-                let attrs = self.attrs().with("root", self.root("root_rank")?);
-                self.call("broadcast_", &list, attrs)?;
-                Ok(list)
-            }
-            "_allgather_base_" => {
+            "_allgather_base_" | "_reduce_scatter_base_" => {
                 let (out, x) = (self.tensor("output_tensor")?, self.tensor("input_tensor")?);
-                let attrs = self.attrs();
-                self.call("allgather_", &[out, x], attrs)?;
+                let is_reduced = base == "_reduce_scatter_base_";
+                let op = if is_reduced { "reduce_scatter_" } else { "allgather_" };
+                self.call(op, &[out, x], attrs)?;
                 Ok(vec![out])
             }
-            "allgather_into_tensor_coalesced_" => {
-                for (out, x) in self.pairs()? {
-                    let attrs = self.attrs();
-                    self.call("allgather_", &[out, x], attrs)?;
-                }
-                Ok(Vec::new())
-            }
-            "_reduce_scatter_base_" => {
-                let (out, x) = (self.tensor("output_tensor")?, self.tensor("input_tensor")?);
-                let attrs = self.reduced()?;
-                self.call("reduce_scatter_", &[out, x], attrs)?;
-                Ok(vec![out])
-            }
-            "reduce_scatter_tensor_coalesced_" => {
-                for (out, x) in self.pairs()? {
-                    let attrs = self.reduced()?;
-                    self.call("reduce_scatter_", &[out, x], attrs)?;
+            "allgather_into_tensor_coalesced_" | "reduce_scatter_tensor_coalesced_" => {
+                let is_reduced = base == "reduce_scatter_tensor_coalesced_";
+                let op = if is_reduced { "reduce_scatter_" } else { "allgather_" };
+                let (outs, xs) = (self.list("outputs")?, self.list("inputs")?);
+                for (out, x) in outs.into_iter().zip(xs) {
+                    self.call(op, &[out, x], attrs.clone())?;
                 }
                 Ok(Vec::new())
             }
             "alltoall_base_" => {
-                let mut attrs = self.attrs();
+                let mut attrs = attrs;
                 for (name, ours) in
                     [("output_split_sizes", "output_splits"), ("input_split_sizes", "input_splits")]
                 {
@@ -150,29 +136,16 @@ impl Collective<'_, '_, '_> {
                 self.call("alltoall_", &[out, x], attrs)?;
                 Ok(Vec::new())
             }
+            "barrier" => {
+                let x = self.tensor("tensor")?;
+                self.call("barrier_", &[x], attrs)?;
+                Ok(Vec::new())
+            }
             "allgather_" => self.allgather_list(),
             "reduce_scatter_" => self.reduce_scatter_list(),
             "alltoall_" => self.alltoall_list(),
             "gather_" => self.gather_list(),
             "scatter_" => self.scatter_list(),
-            "barrier" => {
-                let x = self.tensor("tensor")?;
-                let attrs = self.attrs();
-                self.call("barrier_", &[x], attrs)?;
-                Ok(Vec::new())
-            }
-            "send" => {
-                let attrs = Attrs::new().with("to", self.root("dst")?).with("tag", self.tag()?);
-                let list = self.list("tensors")?;
-                self.call("send", &list, attrs)?;
-                Ok(Vec::new())
-            }
-            "recv_" => {
-                let attrs = Attrs::new().with("from", self.root("src")?).with("tag", self.tag()?);
-                let list = self.list("tensors")?;
-                self.call("recv_", &list, attrs)?;
-                Ok(Vec::new())
-            }
             other => Err(unsupported(format!("there is no collective '{other}'"))),
         }
     }
@@ -259,11 +232,6 @@ impl Collective<'_, '_, '_> {
             [one] => Ok(one),
             _ => Err(unsupported(format!("'{name}' with several tensors"))),
         }
-    }
-
-    fn pairs(&mut self) -> Lowered<Vec<(Val, Val)>> {
-        let (outs, xs) = (self.list("outputs")?, self.list("inputs")?);
-        Ok(outs.into_iter().zip(xs).collect())
     }
 
     fn allgather_list(&mut self) -> Lowered<Vec<Val>> {

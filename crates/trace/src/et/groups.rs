@@ -14,6 +14,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::et::import::{Lowered, Refusal, unsupported};
@@ -55,11 +56,12 @@ impl Group {
 }
 
 /// What is recorded of a collective beside its node.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Noted {
     /// The name of the group, or its address in digits.
     pub(crate) group: Option<String>,
     /// The reduction, by PyTorch's name.
+    #[serde(rename = "op")]
     pub(crate) reduction: Option<String>,
 }
 

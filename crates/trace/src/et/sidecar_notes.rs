@@ -62,32 +62,23 @@ struct ConstForm {
     tensor: Option<String>,
     /// The id of an operand that is a lazy view.
     view: Option<u64>,
-    #[serde(default)]
-    conjugate: bool,
-    #[serde(default)]
-    negate: bool,
+    #[serde(flatten)]
+    lazy: Lazy,
 }
 
 #[derive(Default, Deserialize)]
 struct MetaForm {
     case: Option<String>,
-    tolerance: Option<ToleranceForm>,
+    tolerance: Option<Tolerance>,
     #[serde(default)]
     init: HashMap<String, HintForm>,
     #[serde(default)]
     probe: HashMap<String, ProbeForm>,
     #[serde(default)]
-    collectives: HashMap<u64, CollectiveForm>,
+    collectives: HashMap<u64, Noted>,
     eager: Option<Eager>,
     #[serde(default)]
     places: BTreeMap<String, Vec<u64>>,
-}
-
-/// What the trace does not record of a collective.
-#[derive(Deserialize)]
-struct CollectiveForm {
-    group: Option<String>,
-    op: Option<String>,
 }
 
 /// How the elements of an input are made.
@@ -103,17 +94,8 @@ enum HintForm {
 /// What is known of an output without its elements.
 #[derive(Deserialize)]
 struct ProbeForm {
-    mean: f64,
-    rms: f64,
-    max_abs: f64,
-    atol: Option<f64>,
-    #[serde(default)]
-    samples: Vec<(usize, f64)>,
-}
-
-#[derive(Deserialize)]
-struct ToleranceForm {
-    rtol: Option<f64>,
+    #[serde(flatten)]
+    probe: Probe,
     atol: Option<f64>,
 }
 
@@ -146,6 +128,7 @@ impl fmt::Display for Place {
 }
 
 /// The sidecar notes of a trace.
+#[derive(Default)]
 pub(crate) struct SidecarNotes {
     sidecars: Sidecars,
     /// Whether `bindings.json` exists.
@@ -166,7 +149,7 @@ pub(crate) struct SidecarNotes {
     /// What is known of outputs, by name without `out/`.
     probes: HashMap<String, ProbeForm>,
     /// What is known of collectives, by node.
-    collectives: HashMap<u64, CollectiveForm>,
+    collectives: HashMap<u64, Noted>,
     /// The time of PyTorch's own calls.
     pub(crate) eager: Option<Eager>,
     /// The module and the line of the program for each node.
@@ -208,22 +191,7 @@ fn number(value: &serde_json::Value) -> Option<Number> {
 impl SidecarNotes {
     /// Reads the files that exist. Without a folder there are none.
     pub(crate) fn read(folder: Option<&Path>) -> Result<SidecarNotes> {
-        let mut notes = SidecarNotes {
-            sidecars: Sidecars::new(folder),
-            bound: false,
-            bindings: BTreeMap::new(),
-            consts: HashMap::new(),
-            lazy: HashMap::new(),
-            results: HashMap::new(),
-            has_consts: false,
-            name: None,
-            tolerance: Tolerance::default(),
-            hints: HashMap::new(),
-            probes: HashMap::new(),
-            collectives: HashMap::new(),
-            eager: None,
-            places: BTreeMap::new(),
-        };
+        let mut notes = SidecarNotes { sidecars: Sidecars::new(folder), ..SidecarNotes::default() };
         let Some(folder) = folder else { return Ok(notes) };
         if let Some(bindings) = read::<BTreeMap<String, BindingForm>>(folder, BINDINGS)? {
             notes.bound = true;
@@ -244,26 +212,21 @@ impl SidecarNotes {
             let entry = format!("entry {index}, node {}", lost.node);
             let broken = |why: &str| TraceError::of_file(file.clone(), format!("{entry}: {why}"));
             if let Some(view) = lost.view {
-                let (conjugate, negate) = (lost.conjugate, lost.negate);
-                notes.lazy.insert((lost.node, view), Lazy { conjugate, negate });
+                notes.lazy.insert((lost.node, view), lost.lazy);
                 continue;
             }
-            let arg = match (lost.arg, lost.result, lost.written) {
-                (Some(arg), None, None) => arg,
-                (None, Some(number), None) => {
-                    let key = lost.tensor.as_deref();
-                    let place = Place::Result(number);
-                    notes.add_result(lost.node, place, key).map_err(|why| broken(&why))?;
-                    continue;
-                }
-                (None, None, Some(number)) => {
-                    let key = lost.tensor.as_deref();
-                    let place = Place::Written(number);
-                    notes.add_result(lost.node, place, key).map_err(|why| broken(&why))?;
-                    continue;
-                }
+            let place = match (lost.arg, lost.result, lost.written) {
+                (Some(_), None, None) => None,
+                (None, Some(number), None) => Some(Place::Result(number)),
+                (None, None, Some(number)) => Some(Place::Written(number)),
                 _ => return Err(broken("expected either 'arg', 'result' or 'written'")),
             };
+            if let Some(place) = place {
+                let added = notes.add_result(lost.node, place, lost.tensor.as_deref());
+                added.map_err(|why| broken(&why))?;
+                continue;
+            }
+            let arg = lost.arg.unwrap_or_default();
             let entry = format!("{entry} argument {arg}");
             let broken = |why: &str| TraceError::of_file(file.clone(), format!("{entry}: {why}"));
             let value = match (&lost.scalar, &lost.list, &lost.tensor) {
@@ -293,9 +256,7 @@ impl SidecarNotes {
             notes.places.extend(nodes.into_iter().map(|node| (node, place.clone())));
         }
         notes.eager = meta.eager.filter(|eager| eager.seconds.is_finite() && eager.seconds > 0.0);
-        if let Some(given) = meta.tolerance {
-            notes.tolerance = Tolerance { rtol: given.rtol, atol: given.atol };
-        }
+        notes.tolerance = meta.tolerance.unwrap_or_default();
         Ok(notes)
     }
 
@@ -344,15 +305,13 @@ impl SidecarNotes {
     /// Returns what is known of an output, whose name begins with `out/`, and its tolerance.
     pub(crate) fn probe(&self, name: &str) -> Option<(Probe, Tolerance)> {
         let form = self.probes.get(name.strip_prefix("out/")?)?;
-        let ProbeForm { mean, rms, max_abs, atol, .. } = *form;
-        let probe = Probe { mean, rms, max_abs, samples: form.samples.clone() };
-        Some((probe, Tolerance { rtol: None, atol }.or(self.tolerance)))
+        let tolerance = Tolerance { rtol: None, atol: form.atol };
+        Some((form.probe.clone(), tolerance.or(self.tolerance)))
     }
 
     /// Returns what is known of the collective of a node, beside the trace.
     pub(crate) fn collective(&self, node: u64) -> Option<Noted> {
-        let CollectiveForm { group, op } = self.collectives.get(&node)?;
-        Some(Noted { group: group.clone(), reduction: op.clone() })
+        self.collectives.get(&node).cloned()
     }
 
     /// Removes the binding of a node; returns the name, and the id and shape of the tensor.

@@ -8,7 +8,7 @@ use millstream_types::{Attrs, Error, Mesh, Result, TensorSpec};
 use super::global::{Global, Site};
 use super::part::transfers;
 use super::walk::Walk;
-use crate::program::{Action, Call, Results, Statement, StreamRef, Value, ValueRef};
+use crate::program::{Action, Call, Statement, StreamRef, Value, ValueRef};
 
 /// Makes the calls of a composite on whole tensors.
 pub(super) struct WholeCalls<'w, 'p> {
@@ -81,17 +81,10 @@ impl Emitter for PartCalls<'_, '_> {
             false => self.site.call.stream,
         };
         let Site { span, call } = self.site;
-        let own = Call {
-            op: op.to_owned(),
-            op_span: call.op_span,
-            inputs: inputs.iter().map(|x| self.symbols[x.0].0).collect(),
-            results: Results::New(results),
-            attrs,
-            stream,
-            priority: call.priority,
-            ranks: None,
-            held: None,
-        };
+        let operands = inputs.iter().map(|x| self.symbols[x.0].0).collect();
+        let priority = call.priority;
+        let own = Call::new(op, call.op_span, operands, results);
+        let own = Call { attrs, stream, priority, ..own };
         self.walk.part.statements.push(Statement { span, action: Action::Call(Box::new(own)) });
         Ok(made)
     }

@@ -10,12 +10,12 @@ use millstream_ops::composite::{Emitter, Symbol};
 use millstream_types::{Attrs, Mesh, Result as Made, Sharding};
 
 use super::calls::PartCalls;
-use super::global::{self, Global, Globals, Site, unnamed_call};
+use super::global::{self, Global, Globals, Site};
 use super::part::Declared;
 use super::walk::Walk;
 use crate::error::{Result, TraceError, wrap};
 use crate::program::{
-    Action, Block, Executable, ExecutableRef, Input, Launch, Returned, Target, ValueRef,
+    Action, Block, Call, Executable, ExecutableRef, Input, Launch, Returned, Target, ValueRef,
 };
 use crate::source::Span;
 
@@ -190,7 +190,7 @@ impl Walk<'_> {
     /// Returns the tensor again, with a view of its whole part as its part.
     fn viewed(&mut self, span: Span, of: &Global) -> Made<Global> {
         let Some((part, spec)) = of.part.clone() else { return Ok(of.clone()) };
-        let call = unnamed_call("reshape", span, part);
+        let call = Call::new("reshape", span, vec![part], Vec::new());
         let shape: Vec<i64> = spec.shape().iter().map(|length| *length as i64).collect();
         let (site, symbols) = (Site { span, call: &call }, vec![(part, spec)]);
         let mut calls = PartCalls { walk: self, site, symbols };

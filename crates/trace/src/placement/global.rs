@@ -412,26 +412,11 @@ impl Walk<'_> {
     /// Returns the value to compare with an output: all elements, on the ranks of the mesh.
     pub(super) fn read_out(&mut self, span: Span, value: ValueRef) -> Result<Option<ValueRef>> {
         let Some(global) = self.globals.of.get(&value).cloned() else { return Ok(None) };
-        let call = unnamed_call(REDISTRIBUTE, span, value);
+        let call = Call::new(REDISTRIBUTE, span, vec![value], Vec::new());
         let whole = Sharding::broadcast(global.sharding.mesh());
         let moved = self.moved(Site { span, call: &call }, &global, &whole, false);
         let moved = moved.map_err(|e| wrap(&self.program.source, span, &e))?;
         Ok(moved.part.map(|(part, _)| part))
-    }
-}
-
-/// Returns a call that the program does not make.
-pub(super) fn unnamed_call(op: &str, span: Span, of: ValueRef) -> Call {
-    Call {
-        op: op.to_owned(),
-        op_span: span,
-        inputs: vec![of],
-        results: Results::New(Vec::new()),
-        attrs: Attrs::new(),
-        stream: None,
-        priority: 0,
-        ranks: None,
-        held: None,
     }
 }
 

@@ -431,17 +431,8 @@ impl Walk<'_> {
 /// Returns one half of a transfer: its op, and the argument that names the other rank.
 fn message(half: [&'static str; 2], rank: u32, value: ValueRef, on: StreamRef, of: &Call) -> Call {
     let [op, peer] = half;
-    Call {
-        op: op.to_owned(),
-        op_span: of.op_span,
-        inputs: vec![value],
-        results: Results::New(Vec::new()),
-        attrs: Attrs::new().with(peer, i64::from(rank)),
-        stream: Some(on),
-        priority: 0,
-        ranks: None,
-        held: None,
-    }
+    let attrs = Attrs::new().with(peer, i64::from(rank));
+    Call { attrs, stream: Some(on), ..Call::new(op, of.op_span, vec![value], Vec::new()) }
 }
 
 /// Returns the call that makes the memory of a copy, on the stream of the call that reads it, if
@@ -455,15 +446,6 @@ fn empty(program: &Program, value: ValueRef, spec: &TensorSpec, of: &Call) -> Ca
     let shape = spec.layout.shape().iter().map(|length| *length as i64).collect();
     let computes = |stream: &StreamRef| program.streams[stream.index()].ty == StreamType::COMPUTE;
     let attrs = Attrs::new().with("shape", AttrValue::Ints(shape)).with("value", zero);
-    Call {
-        op: "full".to_owned(),
-        op_span: of.op_span,
-        inputs: Vec::new(),
-        results: Results::New(vec![value]),
-        attrs: attrs.with("dtype", AttrValue::DType(spec.dtype)),
-        stream: of.stream.filter(computes),
-        priority: 0,
-        ranks: None,
-        held: None,
-    }
+    let (attrs, stream) = (attrs.with("dtype", spec.dtype), of.stream.filter(computes));
+    Call { attrs, stream, ..Call::new("full", of.op_span, Vec::new(), vec![value]) }
 }

@@ -268,6 +268,21 @@ pub struct Call {
     pub held: Option<Held>,
 }
 
+impl Call {
+    /// Returns a call that makes new tensors, without arguments, on the stream that the run
+    /// chooses.
+    pub(crate) fn new(
+        op: &str,
+        op_span: Span,
+        inputs: Vec<ValueRef>,
+        results: Vec<ValueRef>,
+    ) -> Call {
+        let (op, results, attrs) = (op.to_owned(), Results::New(results), Attrs::new());
+        let (stream, priority, ranks, held) = (None, 0, None, None);
+        Call { op, op_span, inputs, results, attrs, stream, priority, ranks, held }
+    }
+}
+
 /// The op of a statement that redistributes a tensor of a mesh; no registry has it.
 pub const REDISTRIBUTE: &str = "redistribute";
 

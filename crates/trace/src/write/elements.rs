@@ -1,7 +1,6 @@
 //! The elements of tensors and outputs in a native trace: in its text, or in a sidecar.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use half::{bf16, f16};
 use millstream_types::{DType, TensorSpec};
@@ -13,7 +12,7 @@ use crate::number::Number;
 use crate::program::{Output, Tensor};
 use crate::random::Distribution;
 
-use super::quoted;
+use super::object::{Object, list, quoted};
 
 /// The elements that lie in a sidecar.
 pub(super) struct Beside<'a> {
@@ -25,94 +24,85 @@ impl Beside<'_> {
     /// The most elements that are written into the trace itself.
     const SHORT: usize = 16;
 
-    /// Adds elements in row-major order. Returns the fields that refer to them.
-    fn add(&mut self, key: String, spec: &TensorSpec, elements: Vec<u8>) -> String {
-        let fields = format!("\"file\": {}, \"key\": {}", quoted(self.file), quoted(&key));
+    /// Adds elements in row-major order, and to an object the fields that refer to them.
+    fn add(&mut self, to: Object, key: String, spec: &TensorSpec, elements: Vec<u8>) -> Object {
+        let fields = to.with("file", quoted(self.file)).with("key", quoted(&key));
         self.tensors.insert(key, (spec.dtype, spec.shape().to_vec(), elements));
         fields
     }
 }
 
 /// Returns the fields of an output that say what is expected of it.
-pub(super) fn expected(output: &Output, name: &str, beside: &mut Beside<'_>) -> Result<String> {
-    let Some(data) = &output.expected else { return Ok(String::new()) };
+pub(super) fn expected(output: &Output, name: &str, beside: &mut Beside<'_>) -> Result<Object> {
+    let none = Object::new();
+    let Some(data) = &output.expected else { return Ok(none) };
     let described = match data {
         Data::File(sidecar) => Some((sidecar.dtype(), sidecar.shape().to_vec())),
         _ => output.dtype.zip(output.shape.as_ref().map(|shape| shape.to_vec())),
     };
-    let mut fields = match (data, described) {
-        (Data::Fill(value), None) => format!("\"fill\": {}", number(*value)),
-        (Data::Values(literal), None) => format!("\"values\": {}", literal.line()),
+    let fields = match (data, described) {
+        (Data::Fill(value), None) => none.with("fill", number(*value)),
+        (Data::Values(literal), None) => none.with("values", literal.line()),
         (_, Some((dtype, shape))) => {
             let spec = TensorSpec::contiguous(dtype, &shape).map_err(|e| output.site.wrap(&e))?;
             let mut elements = memory(spec.span_bytes(), &output.site)?;
             data.write(&spec, &mut elements, &output.site)?;
-            beside.add(format!("expected {name}"), &spec, elements)
+            beside.add(none, format!("expected {name}"), &spec, elements)
         }
-        (_, None) => return Ok(String::new()),
+        (_, None) => return Ok(none),
     };
-    for (field, bound) in [("rtol", output.tolerance.rtol), ("atol", output.tolerance.atol)] {
-        if let Some(bound) = bound {
-            // Writing to a string does not fail.
-            let _ = write!(fields, ", \"{field}\": {}", float(bound));
-        }
-    }
-    Ok(format!(" {fields} "))
+    let tolerance = output.tolerance;
+    Ok(fields.some("rtol", tolerance.rtol.map(float)).some("atol", tolerance.atol.map(float)))
 }
 
-pub(super) fn tensor(tensor: &Tensor, beside: Option<(&str, &mut Beside<'_>)>) -> Result<String> {
-    let spec = &tensor.spec;
-    let (layout, dtype) = (&spec.layout, spec.dtype);
-    let mut text = format!("{{ \"dtype\": \"{dtype}\", \"shape\": {:?}", spec.shape());
-    // Writing to a string does not fail.
-    if let Some(device) = &tensor.device {
-        let _ = write!(text, ", \"device\": \"{device}\"");
-    }
-    if !layout.is_contiguous() {
-        let _ = write!(text, ", \"strides\": {:?}", layout.strides());
-    }
-    if layout.offset() > 0 {
-        let _ = write!(text, ", \"offset\": {}", layout.offset());
-    }
-    if tensor.storage_bytes > spec.span_bytes() {
-        let _ = write!(text, ", \"storage\": {}", tensor.storage_bytes / dtype.size());
-    }
-    let beside = beside.filter(|_| tensor.spec.numel() > Beside::SHORT);
-    let data = match (&tensor.data, beside) {
+pub(super) fn tensor(tensor: &Tensor, beside: Option<(&str, &mut Beside<'_>)>) -> Result<Object> {
+    let (spec, layout, dtype) = (&tensor.spec, &tensor.spec.layout, tensor.spec.dtype);
+    let elements =
+        (tensor.storage_bytes > spec.span_bytes()).then(|| tensor.storage_bytes / dtype.size());
+    let fields = Object::new()
+        .with("dtype", quoted(dtype))
+        .with("shape", list(spec.shape()))
+        .some("device", tensor.device.as_ref().map(quoted))
+        .some("strides", (!layout.is_contiguous()).then(|| list(layout.strides())))
+        .some("offset", (layout.offset() > 0).then_some(layout.offset()))
+        .some("storage", elements);
+    let beside = beside.filter(|_| spec.numel() > Beside::SHORT);
+    match (&tensor.data, beside) {
         (
             Data::File(_) | Data::Hint(_) | Data::Listed(_) | Data::Part(_) | Data::Values(_),
             Some((name, all)),
-        ) => all.add(name.to_owned(), spec, in_order(tensor)?),
-        (data, _) => elements_of(data, tensor)?,
-    };
-    Ok(format!("{text}, {data} }}"))
+        ) => Ok(all.add(fields, name.to_owned(), spec, in_order(tensor)?)),
+        (data, _) => with_elements(fields, data, tensor),
+    }
 }
 
-/// Returns the field of a tensor that holds or describes its elements.
-fn elements_of(data: &Data, tensor: &Tensor) -> Result<String> {
+/// Adds the field of a tensor that holds or describes its elements.
+fn with_elements(fields: Object, data: &Data, tensor: &Tensor) -> Result<Object> {
     let dtype = tensor.spec.dtype;
     Ok(match data {
-        Data::Fill(value) => format!("\"fill\": {}", number(*value)),
-        Data::Values(literal) => format!("\"values\": {}", literal.line()),
-        Data::Listed(_) => format!("\"values\": [{}]", elements(tensor)?.join(", ")),
-        Data::Random { seed, distribution } => match distribution {
-            Distribution::Uniform { low, high } => {
-                let (low, high) = (float(*low), float(*high));
-                format!("\"random\": {{ \"seed\": {seed}, \"low\": {low}, \"high\": {high} }}")
+        Data::Fill(value) => fields.with("fill", number(*value)),
+        Data::Values(literal) => fields.with("values", literal.line()),
+        Data::Random { seed, distribution } => {
+            let seed = Object::new().with("seed", seed);
+            match distribution {
+                Distribution::Uniform { low, high } => {
+                    let bounds = seed.with("low", float(*low)).with("high", float(*high));
+                    fields.with("random", bounds)
+                }
+                Distribution::Integers { .. } if dtype == DType::Bool => {
+                    fields.with("random", seed)
+                }
+                Distribution::Integers { low, high } => {
+                    fields.with("random", seed.with("low", low).with("high", high))
+                }
+                Distribution::Normal { mean, std } => {
+                    let moments = seed.with("mean", float(*mean)).with("std", float(*std));
+                    fields.with("normal", moments)
+                }
             }
-            Distribution::Integers { .. } if dtype == DType::Bool => {
-                format!("\"random\": {{ \"seed\": {seed} }}")
-            }
-            Distribution::Integers { low, high } => {
-                format!("\"random\": {{ \"seed\": {seed}, \"low\": {low}, \"high\": {high} }}")
-            }
-            Distribution::Normal { mean, std } => {
-                let (mean, std) = (float(*mean), float(*std));
-                format!("\"normal\": {{ \"seed\": {seed}, \"mean\": {mean}, \"std\": {std} }}")
-            }
-        },
-        Data::File(_) | Data::Hint(_) | Data::Part(_) => {
-            format!("\"values\": [{}]", elements(tensor)?.join(", "))
+        }
+        Data::Listed(_) | Data::File(_) | Data::Hint(_) | Data::Part(_) => {
+            fields.with("values", list(elements(tensor)?))
         }
     })
 }

@@ -5,21 +5,22 @@
 //! elements left out. With a sidecar of its own, long elements and expected ones lie there.
 
 mod elements;
+mod object;
 
 use std::collections::{BTreeMap, HashSet};
-use std::fmt::Write;
 
-use millstream_types::{AttrValue, Attrs, DeviceId, Mesh, ScalarId, StreamMode};
+use millstream_types::{AttrValue, Attrs, Mesh, ScalarId, StreamMode};
 
 use crate::error::{Result, TraceError};
 use crate::program::{
-    Action, Block, Body, Executable, Held, Input, Launch, Placement, Program, REDISTRIBUTE,
-    Results, Returned, Statement, Target, ValueRef,
+    Action, Block, Body, Executable, Input, Launch, Program, REDISTRIBUTE, Results, Statement,
+    Stream, StreamRef, Target, ValueRef,
 };
 use crate::sidecar;
 
 pub use elements::element;
 use elements::{Beside, expected, float, tensor};
+use object::{Object, list, quoted};
 
 /// Returns the text of a native trace with the statements of `program`.
 ///
@@ -59,66 +60,47 @@ fn text(program: &Program, mut beside: Option<&mut Beside<'_>>) -> Result<String
     }
     let writer = Writer { program, names: &names, scalars: &[] };
     let mut parts = Vec::new();
-    if let Some(name) = &program.name {
-        parts.push(format!("\"name\": {}", quoted(name)));
-    }
-    if !program.streams.is_empty() {
-        let lines = program.streams.iter().map(|stream| {
-            let mut fields = Vec::new();
-            fields.extend(stream.device.as_ref().map(|d| format!("\"device\": \"{d}\"")));
-            fields.push(format!("\"type\": \"{}\"", stream.ty));
-            fields.extend(stream.index.map(|k| format!("\"index\": {k}")));
-            if stream.mode == StreamMode::Pool {
-                fields.push("\"mode\": \"pool\"".to_owned());
-            }
-            format!("{}: {{ {} }}", quoted(&stream.name), fields.join(", "))
-        });
-        parts.push(block("streams", '{', lines));
-    }
+    parts.extend(program.name.as_ref().map(|name| format!("\"name\": {}", quoted(name))));
+    let stream = |stream: &Stream| {
+        let is_pool = stream.mode == StreamMode::Pool;
+        let fields = Object::new().some("device", stream.device.as_ref().map(quoted));
+        let fields = fields.with("type", quoted(stream.ty)).some("index", stream.index);
+        entry(&stream.name, fields.some("mode", is_pool.then_some("\"pool\"")))
+    };
+    parts.extend(table("streams", program.streams.iter().map(stream).collect()));
     let meshes = meshes(program);
-    if !meshes.is_empty() {
-        let lines = meshes.iter().map(|(name, mesh)| {
-            let axes: Vec<String> = (0..mesh.rank()).map(|axis| mesh.axis_name(axis)).collect();
-            let is_named = axes.iter().enumerate().any(|(k, axis)| *axis != k.to_string());
-            let axes: Vec<String> = axes.iter().map(|axis| quoted(axis)).collect();
-            let axes = format!(", \"axes\": [{}]", axes.join(", "));
-            let axes = if is_named { &axes } else { "" };
-            format!("{}: {{ \"ranks\": {mesh}{axes} }}", quoted(name))
-        });
-        parts.push(block("meshes", '{', lines));
+    let mesh = |(name, mesh): (&String, &Mesh)| {
+        let axes: Vec<String> = (0..mesh.rank()).map(|axis| mesh.axis_name(axis)).collect();
+        let is_named = axes.iter().enumerate().any(|(k, axis)| *axis != k.to_string());
+        let axes = is_named.then(|| list(axes.iter().map(quoted)));
+        entry(name, Object::new().with("ranks", mesh).some("axes", axes))
+    };
+    parts.extend(table("meshes", meshes.iter().map(mesh).collect()));
+    let mut tensors = Vec::new();
+    for (t, name) in program.tensors.iter().zip(&names) {
+        let fields = tensor(t, beside.as_deref_mut().map(|beside| (name.as_str(), beside)))?;
+        let fields = fields.some("ranks", t.ranks.as_ref().map(|placed| list(&placed.ranks)));
+        tensors.push(entry(name, fields.held(t.held.as_ref())));
     }
-    let tensors = program.tensors.iter().zip(writer.names);
-    let tensors = tensors.map(|(t, name)| {
-        let mut text = tensor(t, beside.as_deref_mut().map(|beside| (name.as_str(), beside)))?;
-        if let Some(Placement { ranks, .. }) = &t.ranks {
-            text = format!("{}, \"ranks\": {ranks:?} }}", text.trim_end_matches('}').trim_end());
-        }
-        if let Some(of) = &t.held {
-            text = format!("{}{} }}", text.trim_end_matches('}').trim_end(), held(of));
-        }
-        Ok(format!("{}: {text}", quoted(name)))
-    });
-    let tensors = tensors.collect::<Result<Vec<_>>>()?;
-    if !tensors.is_empty() {
-        parts.push(block("tensors", '{', tensors));
-    }
-    if !program.executables.is_empty() {
-        let executables = program.executables.iter().map(|e| writer.executable(e));
-        parts.push(block("executables", '{', executables));
-    }
+    parts.extend(table("tensors", tensors));
+    let executables = program.executables.iter().map(|e| entry(&e.name, writer.executable(e)));
+    parts.extend(table("executables", executables.collect()));
     parts.push(match &program.body {
-        Body::Statements(all) => block("program", '[', writer.statements(all, &all.statements)),
+        Body::Statements(all) => block("program", "[]", writer.statements(all, &all.statements)),
         Body::Instructions(lines) => {
-            block("instructions", '[', lines.iter().map(|l| quoted(&l.text)))
+            block("instructions", "[]", lines.iter().map(|l| quoted(&l.text)).collect())
         }
     });
-    let outputs = program.outputs.iter().map(|output| {
-        let name = output.value.map_or(&output.name, |v| &writer.names[v.index()]);
-        let expected = beside.as_deref_mut().map(|beside| expected(output, name, beside));
-        Ok(format!("{}: {{{}}}", quoted(name), expected.transpose()?.unwrap_or_default()))
-    });
-    let outputs = outputs.collect::<Result<Vec<_>>>()?;
-    parts.push(block("outputs", '{', outputs));
+    let mut outputs = Vec::new();
+    for output in &program.outputs {
+        let name = output.value.map_or(&output.name, |value| &names[value.index()]);
+        let fields = match beside.as_deref_mut() {
+            Some(beside) => expected(output, name, beside)?,
+            None => Object::new(),
+        };
+        outputs.push(entry(name, fields));
+    }
+    parts.push(block("outputs", "{}", outputs));
     let version = if meshes.is_empty() { 1 } else { 2 };
     Ok(format!("{{\n  \"millstream\": {version},\n  {}\n}}\n", parts.join(",\n  ")))
 }
@@ -140,60 +122,29 @@ fn meshes(program: &Program) -> BTreeMap<String, Mesh> {
     tensors.chain(inputs).chain(calls).filter_map(|held| held.mesh.clone()).collect()
 }
 
-/// Returns the fields that say how a mesh holds a tensor.
-fn held(held: &Held) -> String {
-    let sbp: Vec<String> = held.sbp.iter().map(|sbp| format!("\"{sbp}\"")).collect();
-    let sbp = format!(", \"sbp\": [{}]", sbp.join(", "));
-    match &held.mesh {
-        Some((name, _)) => format!(", \"mesh\": {}{sbp}", quoted(name)),
-        None => sbp,
-    }
+fn entry(name: &str, fields: Object) -> String {
+    format!("{}: {fields}", quoted(name))
 }
 
 /// Formats a field with one entry per line.
-fn block(name: &str, open: char, lines: impl IntoIterator<Item = String>) -> String {
-    let close = if open == '{' { '}' } else { ']' };
-    let lines: Vec<String> = lines.into_iter().collect();
-    if lines.is_empty() {
-        return format!("\"{name}\": {open}{close}");
+fn block(name: &str, brackets: &str, lines: Vec<String>) -> String {
+    let (open, close) = brackets.split_at(1);
+    match lines.is_empty() {
+        true => format!("\"{name}\": {brackets}"),
+        false => format!("\"{name}\": {open}\n    {}\n  {close}", lines.join(",\n    ")),
     }
-    format!("\"{name}\": {open}\n    {}\n  {close}", lines.join(",\n    "))
 }
 
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+/// Formats a field that is left out without entries.
+fn table(name: &str, lines: Vec<String>) -> Option<String> {
+    (!lines.is_empty()).then(|| block(name, "{}", lines))
 }
 
-fn attrs(attrs: &Attrs, scalars: &[(String, f64)]) -> String {
-    let one = |value: &AttrValue| match value {
-        AttrValue::Int(n) => n.to_string(),
-        AttrValue::Float(x) => float(*x),
-        AttrValue::Bool(b) => b.to_string(),
-        AttrValue::Str(s) => quoted(s),
-        AttrValue::Ints(list) => format!("{list:?}"),
-        AttrValue::Floats(list) => {
-            format!("[{}]", list.iter().map(|x| float(*x)).collect::<Vec<_>>().join(", "))
-        }
-        AttrValue::DType(dtype) => quoted(&dtype.to_string()),
-        AttrValue::Scalar(used) => quoted(&match scalars.get(used.scalar.index()) {
-            Some((name, _)) => format!("{}{name}", ScalarId::MARK),
-            None => used.to_string(),
-        }),
-    };
-    let fields = attrs.iter().map(|(name, value)| format!("{}: {}", quoted(name), one(value)));
-    format!("{{ {} }}", fields.collect::<Vec<_>>().join(", "))
-}
-
-/// Formats the field `scalars`; nothing if no number is given.
-fn named_numbers(scalars: &[(String, f64)], given: impl Iterator<Item = (usize, f64)>) -> String {
-    let field = |(at, value): (usize, f64)| {
-        Some(format!("{}: {}", quoted(&scalars.get(at)?.0), float(value)))
-    };
-    let fields: Vec<String> = given.filter_map(field).collect();
-    match fields.is_empty() {
-        true => String::new(),
-        false => format!(", \"scalars\": {{ {} }}", fields.join(", ")),
-    }
+/// Returns the numbers by the names of scalars; none if no number is given.
+fn numbers(scalars: &[(String, f64)], given: impl Iterator<Item = (usize, f64)>) -> Option<Object> {
+    let given = given.filter_map(|(at, value)| Some((scalars.get(at)?.0.as_str(), float(value))));
+    let fields: Object = given.collect();
+    (!fields.is_empty()).then_some(fields)
 }
 
 struct Writer<'a> {
@@ -208,166 +159,143 @@ impl Writer<'_> {
         quoted(&self.names[value.index()])
     }
 
-    fn executable(&self, executable: &Executable) -> String {
-        let Executable { name, inputs, scalars, block, results, remat, .. } = executable;
-        let input = |input: &Input| {
-            let (name, dtype) = (self.name(input.value), input.spec.dtype);
-            let mut text = format!("{name}: {{ \"dtype\": \"{dtype}\"");
-            // Writing to a string does not fail.
-            let _ = write!(text, ", \"shape\": {:?}", input.spec.shape());
-            if !input.spec.layout.is_contiguous() {
-                let _ = write!(text, ", \"strides\": {:?}", input.spec.layout.strides());
-            }
-            if let Some(device) = &input.device {
-                let _ = write!(text, ", \"device\": \"{device}\"");
-            }
-            text + &input.held.as_ref().map(held).unwrap_or_default() + " }"
-        };
-        let result = |result: &Returned| format!("{}: {{}}", self.name(result.value));
-        let inputs = inputs.iter().map(input).collect::<Vec<_>>().join(", ");
-        let results = results.iter().map(result).collect::<Vec<_>>().join(", ");
-        let within = Writer { scalars, ..*self };
-        let body = within.statements(block, &block.statements).join(", ");
-        let all = 0..scalars.len();
-        let given = named_numbers(scalars, all.map(|k| (k, scalars[k].1)));
-        let (name, results) = (quoted(name), format!("\"outputs\": {{ {results} }}"));
-        let budget = |(device, bytes): &(DeviceId, u64)| format!("\"{device}\": \"{bytes}\"");
-        let budgets = remat.iter().map(budget).collect::<Vec<_>>().join(", ");
-        let remat = match budgets.as_str() {
-            "" => String::new(),
-            _ => format!(", \"remat\": {{ {budgets} }}"),
-        };
-        format!(
-            "{name}: {{ \"inputs\": {{ {inputs} }}{given}, \"program\": [{body}], \
-             {results}{remat} }}"
-        )
-    }
-
-    fn launch(&self, launch: &Launch) -> String {
-        let executable = &self.program.executables[launch.executable.index()];
-        let mut text = format!("{{ \"launch\": {}", quoted(&executable.name));
-        let inputs = executable.inputs.iter().zip(&launch.inputs);
-        let inputs = inputs.map(|(i, given)| (i.value, *given)).collect();
-        let targets = || executable.results.iter().zip(&launch.outputs);
-        let new = targets().filter_map(|(r, target)| match target {
-            Some(Target::New(value)) => Some((r.value, *value)),
-            Some(Target::Into(_)) | None => None,
-        });
-        let into = targets().filter_map(|(r, target)| match target {
-            Some(Target::Into(value)) => Some((r.value, *value)),
-            Some(Target::New(_)) | None => None,
-        });
-        let fields: [(&str, Vec<(ValueRef, ValueRef)>); 3] =
-            [("in", inputs), ("out", new.collect()), ("into", into.collect())];
-        for (field, pairs) in fields.iter().filter(|(_, pairs)| !pairs.is_empty()) {
-            let pair = |(formal, given): &(ValueRef, ValueRef)| {
-                format!("{}: {}", self.name(*formal), self.name(*given))
-            };
-            let pairs = pairs.iter().map(pair).collect::<Vec<_>>().join(", ");
-            // Writing to a string does not fail.
-            let _ = write!(text, ", \"{field}\": {{ {pairs} }}");
-        }
-        let given = named_numbers(&executable.scalars, launch.scalars.iter().copied());
-        let workspace = match &launch.workspaces[..] {
-            [] => String::new(),
-            workspaces => format!(", \"workspace\": {}", self.list(workspaces)),
-        };
-        format!("{text}{given}{workspace}{} }}", self.on(launch.stream))
-    }
-
     fn list(&self, values: &[ValueRef]) -> String {
-        let names = values.iter().map(|v| quoted(&self.names[v.index()]));
-        format!("[{}]", names.collect::<Vec<_>>().join(", "))
+        list(values.iter().map(|value| self.name(*value)))
     }
 
-    fn stream(&self, stream: crate::program::StreamRef) -> String {
+    fn stream(&self, stream: StreamRef) -> String {
         quoted(&self.program.streams[stream.index()].name)
     }
 
-    fn on(&self, stream: Option<crate::program::StreamRef>) -> String {
-        stream.map_or_else(String::new, |s| format!(", \"stream\": {}", self.stream(s)))
+    fn executable(&self, executable: &Executable) -> Object {
+        let Executable { inputs, scalars, block, results, remat, .. } = executable;
+        let input = |input: &Input| {
+            let layout = &input.spec.layout;
+            let strides = (!layout.is_contiguous()).then(|| list(layout.strides()));
+            let fields = Object::new()
+                .with("dtype", quoted(input.spec.dtype))
+                .with("shape", list(input.spec.shape()))
+                .some("strides", strides)
+                .some("device", input.device.as_ref().map(quoted));
+            (&*self.names[input.value.index()], fields.held(input.held.as_ref()))
+        };
+        let within = Writer { scalars, ..*self };
+        let body = within.statements(block, &block.statements);
+        let result = |value: ValueRef| (&*self.names[value.index()], Object::new());
+        let results: Object = results.iter().map(|returned| result(returned.value)).collect();
+        let budgets = remat.iter().map(|(device, bytes)| (device.to_string(), quoted(bytes)));
+        let budgets = (!remat.is_empty()).then(|| budgets.collect::<Object>());
+        Object::new()
+            .with("inputs", inputs.iter().map(input).collect::<Object>())
+            .some("scalars", numbers(scalars, scalars.iter().map(|(_, v)| *v).enumerate()))
+            .with("program", list(body))
+            .with("outputs", results)
+            .some("remat", budgets)
+    }
+
+    fn launch(&self, launch: &Launch) -> Object {
+        let executable = &self.program.executables[launch.executable.index()];
+        let inputs = executable.inputs.iter().map(|input| input.value);
+        let inputs = inputs.zip(launch.inputs.iter().copied()).collect();
+        let (mut new, mut into) = (Vec::new(), Vec::new());
+        for (result, target) in executable.results.iter().zip(&launch.outputs) {
+            match target {
+                Some(Target::New(value)) => new.push((result.value, *value)),
+                Some(Target::Into(value)) => into.push((result.value, *value)),
+                None => {}
+            }
+        }
+        let named = |pairs: Vec<(ValueRef, ValueRef)>| {
+            let pair = |(formal, given): &(ValueRef, ValueRef)| {
+                (&*self.names[formal.index()], self.name(*given))
+            };
+            (!pairs.is_empty()).then(|| pairs.iter().map(pair).collect::<Object>())
+        };
+        let workspaces = &launch.workspaces;
+        Object::new()
+            .with("launch", quoted(&executable.name))
+            .some("in", named(inputs))
+            .some("out", named(new))
+            .some("into", named(into))
+            .some("scalars", numbers(&executable.scalars, launch.scalars.iter().copied()))
+            .some("workspace", (!workspaces.is_empty()).then(|| self.list(workspaces)))
+            .some("stream", launch.stream.map(|stream| self.stream(stream)))
     }
 
     fn statements(&self, all: &Block, statements: &[Statement]) -> Vec<String> {
         let one = |statement: &Statement| {
-            let text = self.statement(all, &statement.action);
             // The node of a recorded trace that the statement stands for.
-            match self.program.source.node(&statement.span) {
-                Some(node) => {
-                    let text = text.strip_suffix(" }").unwrap_or(&text);
-                    format!("{text}, \"note\": {} }}", quoted(&node))
-                }
-                None => text,
-            }
+            let node = self.program.source.node(&statement.span);
+            self.statement(all, &statement.action).some("note", node.map(quoted)).to_string()
         };
         statements.iter().map(one).collect()
     }
 
-    fn statement(&self, all: &Block, action: &Action) -> String {
-        let event = |k: crate::program::EventRef| quoted(&all.events[k.index()]);
+    fn statement(&self, all: &Block, action: &Action) -> Object {
+        let event = |k: &crate::program::EventRef| quoted(&all.events[k.index()]);
+        let one = |name: &str, value: String| Object::new().with(name, value);
         match action {
             Action::Call(call) if call.op == REDISTRIBUTE => {
-                let out = match &call.results {
-                    Results::New(out) | Results::Into(out) => out,
-                };
-                let only = |list: &[ValueRef]| {
-                    list.first().map(|value| self.name(*value)).unwrap_or_default()
-                };
-                let (of, out) = (only(&call.inputs), only(out));
-                let of_mesh = call.held.as_ref().map(held).unwrap_or_default();
-                format!("{{ \"redistribute\": {of}, \"out\": {out}{of_mesh} }}")
+                let (Results::New(out) | Results::Into(out)) = &call.results;
+                let name = |list: &[ValueRef]| list.first().map(|value| self.name(*value));
+                let fields = Object::new().some("redistribute", name(&call.inputs));
+                fields.some("out", name(out)).held(call.held.as_ref())
             }
             Action::Call(call) => {
-                let mut text = format!("{{ \"op\": {}", quoted(&call.op));
-                let _ = write!(text, ", \"in\": {}", self.list(&call.inputs));
-                match &call.results {
-                    Results::New(out) if out.is_empty() => {}
-                    Results::New(out) => {
-                        let _ = write!(text, ", \"out\": {}", self.list(out));
-                    }
-                    Results::Into(into) => {
-                        let _ = write!(text, ", \"into\": {}", self.list(into));
-                    }
-                }
-                if !call.attrs.is_empty() {
-                    let _ = write!(text, ", \"attrs\": {}", attrs(&call.attrs, self.scalars));
-                }
-                if call.priority != 0 {
-                    let _ = write!(text, ", \"priority\": {}", call.priority);
-                }
-                if let Some(Placement { ranks, .. }) = &call.ranks {
-                    let _ = write!(text, ", \"ranks\": {ranks:?}");
-                }
-                let of_mesh = call.held.as_ref().map(held).unwrap_or_default();
-                format!("{text}{of_mesh}{} }}", self.on(call.stream))
+                let (out, into) = match &call.results {
+                    Results::New(out) => ((!out.is_empty()).then(|| self.list(out)), None),
+                    Results::Into(into) => (None, Some(self.list(into))),
+                };
+                Object::new()
+                    .with("op", quoted(&call.op))
+                    .with("in", self.list(&call.inputs))
+                    .some("out", out)
+                    .some("into", into)
+                    .some("attrs", (!call.attrs.is_empty()).then(|| self.attrs(&call.attrs)))
+                    .some("priority", (call.priority != 0).then_some(call.priority))
+                    .some("ranks", call.ranks.as_ref().map(|placed| list(&placed.ranks)))
+                    .held(call.held.as_ref())
+                    .some("stream", call.stream.map(|stream| self.stream(stream)))
             }
-            Action::Release(values) => format!("{{ \"release\": {} }}", self.list(values)),
+            Action::Release(values) => one("release", self.list(values)),
             Action::Record { event: e, stream } => {
-                format!("{{ \"record\": {}, \"stream\": {} }}", event(*e), self.stream(*stream))
+                one("record", event(e)).with("stream", self.stream(*stream))
             }
             Action::Wait { event: e, stream } => {
-                format!("{{ \"wait\": {}, \"stream\": {} }}", event(*e), self.stream(*stream))
+                one("wait", event(e)).with("stream", self.stream(*stream))
             }
             Action::StreamWait { from, to } => {
-                let (from, to) = (self.stream(*from), self.stream(*to));
-                format!("{{ \"stream_wait\": {{ \"from\": {from}, \"to\": {to} }} }}")
+                let pair = one("from", self.stream(*from)).with("to", self.stream(*to));
+                Object::new().with("stream_wait", pair)
             }
-            Action::Read(value) => {
-                format!("{{ \"read\": {} }}", self.name(*value))
-            }
-            Action::Touch { tensors, stream } => {
-                format!("{{ \"touch\": {}{} }}", self.list(tensors), self.on(*stream))
-            }
-            Action::Barrier => "{ \"barrier\": true }".to_owned(),
-            Action::GlobalSync => "{ \"global_sync\": true }".to_owned(),
-            Action::Synchronize(stream) => {
-                format!("{{ \"synchronize\": {} }}", self.stream(*stream))
-            }
+            Action::Read(value) => one("read", self.name(*value)),
+            Action::Touch { tensors, stream } => one("touch", self.list(tensors))
+                .some("stream", stream.map(|stream| self.stream(stream))),
+            Action::Barrier => Object::new().with("barrier", true),
+            Action::GlobalSync => Object::new().with("global_sync", true),
+            Action::Synchronize(stream) => one("synchronize", self.stream(*stream)),
             Action::CriticalSection { tensors, body } => {
-                let body = self.statements(all, body).join(", ");
-                format!("{{ \"critical_section\": {}, \"body\": [{body}] }}", self.list(tensors))
+                let body = list(self.statements(all, body));
+                one("critical_section", self.list(tensors)).with("body", body)
             }
             Action::Launch(launch) => self.launch(launch),
         }
+    }
+
+    fn attrs(&self, attrs: &Attrs) -> Object {
+        let one = |value: &AttrValue| match value {
+            AttrValue::Int(n) => n.to_string(),
+            AttrValue::Float(x) => float(*x),
+            AttrValue::Bool(b) => b.to_string(),
+            AttrValue::Str(s) => quoted(s),
+            AttrValue::Ints(ints) => list(ints),
+            AttrValue::Floats(floats) => list(floats.iter().map(|x| float(*x))),
+            AttrValue::DType(dtype) => quoted(dtype),
+            AttrValue::Scalar(used) => match self.scalars.get(used.scalar.index()) {
+                Some((name, _)) => quoted(format!("{}{name}", ScalarId::MARK)),
+                None => quoted(used),
+            },
+        };
+        attrs.iter().map(|(name, value)| (name, one(value))).collect()
     }
 }

@@ -157,20 +157,10 @@ impl Import<'_> {
         let refs = |vals: &[Val]| vals.iter().map(|v| ValueRef(v.0 as u32)).collect();
         let in_place = signature.outputs.iter().all(|o| matches!(o, OutputSpec::Same(_)));
         let named = if in_place { Vec::new() } else { refs(&results) };
-        let call = Call {
-            op: op.to_owned(),
-            op_span: self.span,
-            inputs: refs(inputs),
-            results: match into {
-                Some(targets) => Results::Into(refs(targets)),
-                None => Results::New(named),
-            },
-            attrs,
-            stream,
-            priority: 0,
-            ranks: None,
-            held: None,
-        };
+        let mut call = Call { attrs, stream, ..Call::new(op, self.span, refs(inputs), named) };
+        if let Some(targets) = into {
+            call.results = Results::Into(refs(targets));
+        }
         self.push(Action::Call(Box::new(call)));
         Ok(results)
     }

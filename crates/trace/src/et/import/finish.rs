@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use millstream_types::{Attrs, TensorSpec};
+use millstream_types::TensorSpec;
 
 use super::{Finished, Import, Lowered, Val};
 use crate::error::Site;
@@ -71,17 +71,7 @@ impl Import<'_> {
         for (index, statement) in source.into_iter().enumerate() {
             for (of, copy) in copies.remove(&index).unwrap_or_default() {
                 let span = self.tensors[of.0].span;
-                let call = Call {
-                    op: "copy".to_owned(),
-                    op_span: span,
-                    inputs: vec![number(of)],
-                    results: Results::New(vec![number(copy)]),
-                    attrs: Attrs::new(),
-                    stream: None,
-                    priority: 0,
-                    ranks: None,
-                    held: None,
-                };
+                let call = Call::new("copy", span, vec![number(of)], vec![number(copy)]);
                 statements.push(Statement { span, action: Action::Call(Box::new(call)) });
             }
             let Some(mut statement) = statement else { continue };

@@ -5,12 +5,14 @@
 //! such views; a trace without it cannot be trusted to tell them apart.
 
 use millstream_types::{Access, Attrs};
+use serde::Deserialize;
 
 use super::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::value::Recorded;
 
 /// What PyTorch does to the elements of a view when an op reads them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub(crate) struct Lazy {
     /// Whether they are conjugated.
     pub(crate) conjugate: bool,

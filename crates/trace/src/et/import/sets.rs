@@ -131,17 +131,7 @@ impl Import<'_> {
         let results: Vec<ValueRef> = results.collect();
         let made = forms.iter().flat_map(|form| &form.made).copied();
         let dropped = made.filter(|value| !results.contains(value)).collect();
-        let call = Call {
-            op: MULTI_TENSOR.to_owned(),
-            op_span: self.span,
-            inputs,
-            results: Results::New(results),
-            attrs,
-            stream: None,
-            priority: 0,
-            ranks: None,
-            held: None,
-        };
+        let call = Call { attrs, ..Call::new(MULTI_TENSOR, self.span, inputs, results) };
         Some((call, dropped))
     }
 

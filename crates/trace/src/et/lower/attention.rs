@@ -2,11 +2,10 @@
 //! names of arguments, and in results that only their own gradients read.
 
 use millstream_ops::args::ABSENT;
-use millstream_types::{AttrValue, Attrs};
+use millstream_types::Attrs;
 
-use super::overloads::reshaped;
 use super::random::number;
-use super::{Made, apply, call, one_call, opaque, optional};
+use super::{Made, apply, call, one_call, opaque, optional, reshaped};
 use crate::et::args::{Converted, NodeArgs};
 use crate::et::import::{Import, Lowered, Val, unsupported};
 use crate::et::value::{Arg, Recorded};
@@ -96,7 +95,7 @@ fn operands(
     }
     let mut bias = None;
     for name in ["attn_bias", "bias"] {
-        if let Some((_, Arg::Tensor(_))) = given.get(name) {
+        if given.has_tensor(name) {
             bias = Some(given.tensor(import, name)?);
         }
     }
@@ -110,7 +109,7 @@ fn operands(
     let dims = |x: Val| import.spec(x).shape().get(2).map_or(0, |&length| length as i64);
     let (queries, keys) = (dims(each[0]), dims(each[1]));
     let mask_type = given.int("custom_mask_type")?.unwrap_or(0);
-    let is_causal = given.scalar("is_causal")? == Some(AttrValue::Bool(true)) || mask_type > 0;
+    let is_causal = given.flag("is_causal") || mask_type > 0;
     // Whether the last query, and not the first one, is aligned with a key.
     let by_end = kind.contains("flash") || mask_type == 2;
     let shift = if by_end { keys - queries } else { 0 };

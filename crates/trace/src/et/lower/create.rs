@@ -8,6 +8,13 @@ use crate::et::args::{self, NodeArgs};
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::value::Arg;
 
+/// Returns whether an op fills a new tensor with one number, or leaves it as it is.
+pub(super) fn is_creation(base: &str) -> bool {
+    let kind = base.trim_start_matches("new_").trim_end_matches("_strided");
+    let kind = kind.trim_end_matches("_like");
+    ["zeros", "empty", "ones", "full", "scalar_tensor", "_efficientzerotensor"].contains(&kind)
+}
+
 /// Lowers a creation op to `full`. `out` is the dtype of the tensor that the result is written to.
 pub(super) fn create(
     import: &mut Import<'_>,
@@ -15,28 +22,21 @@ pub(super) fn create(
     given: &NodeArgs<'_>,
     out: Option<DType>,
 ) -> Lowered<Made> {
-    let like = base.ends_with("_like") || base.starts_with("new_");
-    let of = match like {
+    let of = match base.ends_with("_like") || base.starts_with("new_") {
         true => Some(given.tensor(import, "self")?),
         false => None,
     };
     let of = of.map(|val| import.spec(val).clone());
-    let complex = match ["fill_value", "s"].into_iter().find_map(|name| given.get(name)) {
+    let name = if base == "scalar_tensor" { "s" } else { "fill_value" };
+    let complex = match given.get(name) {
         Some((at, Arg::Opaque)) => Some(import.complex_constant(at)?),
         _ => None,
     };
-    let value = match base {
-        _ if complex.is_some() => AttrValue::Int(0),
-        "ones" | "new_ones" | "ones_like" => AttrValue::Int(1),
-        "full" | "new_full" | "full_like" => given
-            .scalar("fill_value")?
-            .ok_or_else(|| Refusal::Wrong("'fill_value': expected a number".to_owned()))?,
-        "scalar_tensor" => {
-            given.scalar("s")?.ok_or_else(|| Refusal::Wrong("'s': expected a number".to_owned()))?
-        }
-        _ => AttrValue::Int(0),
+    let value = match given.scalar(name) {
+        Ok(Some(value)) if complex.is_none() => value,
+        _ => AttrValue::Int(i64::from(base.contains("ones"))),
     };
-    let default = match (&of, &value, base) {
+    let default = match (&of, &value, given.signature.base()) {
         (Some(of), ..) => of.dtype,
         (None, ..) if complex.is_some() => DType::C64,
         (None, AttrValue::Bool(_), "full") => DType::Bool,

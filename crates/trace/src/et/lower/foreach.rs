@@ -10,17 +10,20 @@ use crate::et::value::Arg;
 /// Ops over lists whose name differs from that of the op over one tensor.
 const RENAMED: &[(&str, &str)] = &[("norm", "linalg_vector_norm")];
 
-/// Lowers `_foreach_NAME`.
+/// Lowers `_foreach_NAME`, or the step of an optimizer, which may lack lists.
 pub(super) fn foreach(import: &mut Import<'_>, name: &str, given: &NodeArgs<'_>) -> Lowered<Made> {
+    let is_step = name.starts_with("_fused_");
     let lists: Vec<usize> = given
         .args
         .iter()
         .filter_map(|arg| match arg {
-            Arg::List(list) => Some(list.len()),
+            Arg::List(list) if !(list.is_empty() && is_step) => Some(list.len()),
             _ => None,
         })
         .collect();
-    let Some(&count) = lists.first() else { return Err(unsupported("no argument is a list")) };
+    let Some(&count) = lists.first() else {
+        return if is_step { Ok(Vec::new()) } else { Err(unsupported("no argument is a list")) };
+    };
     if lists.iter().any(|length| *length != count) {
         return Err(Refusal::Wrong(format!("lists of different lengths: {lists:?}")));
     }
@@ -54,18 +57,13 @@ pub(super) fn foreach(import: &mut Import<'_>, name: &str, given: &NodeArgs<'_>)
         param.name = renamed.to_owned();
     }
     let overload = given.signature.name.split_once('.').map_or("", |(_, overload)| overload);
-    let overload = match (plain, overload) {
-        // Of one tensor, `pow.Scalar` is a number to the power of a tensor.
-        ("pow", "Scalar" | "ScalarList") => "Tensor_Scalar",
-        ("pow", "ScalarAndTensor") => "Scalar",
-        (_, overload) => overload,
-    };
+    let overload = if overload == "List" { "Tensor" } else { overload };
     let name = format!("aten::{op}.{overload}");
     let signature = Signature { name, params, writes: given.signature.writes };
     let (mut made, from, mut ends) = (Vec::new(), import.position(), Vec::new());
     for k in 0..count {
         let of_one = |arg: &Arg| match arg {
-            Arg::List(list) => list[k].clone(),
+            Arg::List(list) => list.get(k).cloned().unwrap_or(Arg::None),
             other => other.clone(),
         };
         let one_of: Vec<Arg> = given.args.iter().map(of_one).collect();

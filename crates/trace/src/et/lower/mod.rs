@@ -4,21 +4,15 @@
 //! Long because it has a line for each exception.
 
 mod attention;
-mod batch_norm;
 mod complex;
 mod create;
-mod embedding_bag;
 mod foreach;
-mod index;
-mod optimizers;
+mod formula;
 mod out;
-mod overloads;
 mod random;
 mod recurrent;
-mod scatter;
-mod segments;
+mod rules;
 mod special;
-mod special_functions;
 mod views;
 
 use millstream_ops::args::ABSENT;
@@ -29,61 +23,18 @@ use crate::et::args::{self, Converted, NodeArgs};
 use crate::et::collective;
 use crate::et::import::{Import, Lowered, Refusal, Val, missing, unsupported};
 use crate::et::lower::attention::attention;
-use crate::et::lower::batch_norm::batch_norm;
 use crate::et::lower::complex::complex;
-use crate::et::lower::create::{arange, create, generated, resize};
-use crate::et::lower::embedding_bag::embedding_bag;
+use crate::et::lower::create::{arange, create, generated, is_creation, resize};
 use crate::et::lower::foreach::foreach;
-use crate::et::lower::index::index;
-use crate::et::lower::optimizers::optimizer;
 use crate::et::lower::out::with_outs;
-use crate::et::lower::overloads::overload;
 use crate::et::lower::random::{RANDOM, random, recorded};
-use crate::et::lower::recurrent::recurrent;
-use crate::et::lower::segments::segments;
 use crate::et::lower::special::{
-    bincount, fill, filled, floor_divide, index_put, library_convolution, read_both, reversed_sub,
-    scalar_first, to_copy,
+    alignment_backward, alignment_loss, bincount, distinct, embedding_bag, fill, filled,
+    masked_index, read_both, with_statistics,
 };
-use crate::et::lower::special_functions::special_function;
 use crate::et::lower::views::{copied_view, scattered_view};
 use crate::et::signature::Signature;
 use crate::et::value::{Arg, Recorded};
-
-/// Ops with another name in Millstream; PyTorch's name is on the left.
-const RENAMED: &[(&str, &str)] = &[
-    ("mm", "matmul"),
-    ("bmm", "matmul"),
-    ("mv", "matmul"),
-    ("dot", "matmul"),
-    ("lift_fresh", "alias"),
-    ("lift", "alias"),
-    ("_unsafe_view", "view"),
-    ("_reshape_alias", "as_strided"),
-    ("unsafe_split", "split"),
-    ("unsafe_split_with_sizes", "split_with_sizes"),
-    ("_pin_memory", "clone"),
-    ("_convolution", "convolution"),
-    ("vdot", "matmul"),
-    ("_conj", "alias"),
-    ("_conj_physical", "clone"),
-    ("bitwise_left_shift", "__lshift__"),
-    ("bitwise_right_shift", "__rshift__"),
-    ("sgn", "sign"),
-    ("sgn_", "sign_"),
-    ("conj_physical", "clone"),
-    ("_is_all_true", "all"),
-    ("_is_any_true", "any"),
-];
-
-/// In-place ops that change only the layout of a tensor, with the op that returns the same view.
-const RELAYING: &[(&str, &str)] = &[
-    ("as_strided_", "as_strided"),
-    ("squeeze_", "squeeze"),
-    ("t_", "t"),
-    ("transpose_", "transpose"),
-    ("unsqueeze_", "unsqueeze"),
-];
 
 /// Ops that need no call. Millstream tracks last uses on all streams, so `record_stream` has no
 /// effect; the others query or set properties that no element depends on.
@@ -98,6 +49,8 @@ const NOTHING: &[&str] = &[
     "_assert_async",
     "_assert_tensor_metadata",
 ];
+
+const BATCH_NORM: &str = "native_batch_norm";
 
 /// Ops that change operands, the running statistics, which PyTorch's schemas do not declare.
 const UNDECLARED_WRITES: &[&str] =
@@ -191,8 +144,14 @@ fn lower(
     }
     match base.strip_prefix("_foreach_") {
         Some(name) => foreach(import, name, given),
+        None if base.starts_with("_fused_") && is_list(given) => foreach(import, base, given),
         None => one(import, base, given, results),
     }
+}
+
+/// Returns whether an op changes each tensor of a list.
+fn is_list(given: &NodeArgs<'_>) -> bool {
+    matches!(given.get("self"), Some((_, Arg::List(_))))
 }
 
 /// Lowers an op, named without namespace and overload, that writes to no `out`.
@@ -202,10 +161,6 @@ fn one(
     given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
-    let bare = given.signature.name.trim_start_matches("aten::");
-    if let Some((_, view)) = RELAYING.iter().find(|(n, _)| *n == base) {
-        return same(import, view, given, results);
-    }
     if RANDOM.contains(&base) {
         return random(import, base, given, results);
     }
@@ -214,26 +169,8 @@ fn one(
         return recorded(import, base, given, results);
     }
     match base {
-        "zeros"
-        | "empty"
-        | "ones"
-        | "full"
-        | "new_zeros"
-        | "new_empty"
-        | "new_ones"
-        | "new_full"
-        | "zeros_like"
-        | "empty_like"
-        | "ones_like"
-        | "full_like"
-        | "empty_strided"
-        | "new_empty_strided"
-        | "scalar_tensor"
-        | "_efficientzerotensor" => {
-            return create(import, base, given, None);
-        }
+        _ if is_creation(base) => return create(import, base, given, None),
         "arange" => return arange(import, given, None),
-        "_to_copy" => return to_copy(import, given),
         "resize_" | "resize_as_" => return resize(import, given),
         "conj_physical_" => return complex::conjugate_in_place(import, given),
         "detach_" => return Ok(vec![Some(given.tensor(import, "self")?)]),
@@ -252,60 +189,35 @@ fn one(
         }
         "equal" | "allclose" => return read_both(import, given),
         // A dimension of length 0 has no elements to return.
-        "unbind" | "unbind_copy" if results.is_empty() && !bare.ends_with("out") => {
+        "unbind" | "unbind_copy"
+            if results.is_empty() && !given.signature.name.ends_with("out") =>
+        {
             return Ok(Vec::new());
         }
         "zero_" | "fill_" => return fill(import, given),
         "fill" | "zero" => return filled(import, given),
-        "index_put_" | "_index_put_impl_" | "index_put" => {
-            return index_put(import, given, results);
-        }
-        "bincount" => return bincount(import, given, results),
-        "_embedding_bag" | "_embedding_bag_forward_only" => {
-            return embedding_bag(import, given, results);
-        }
-        "rsub" => return reversed_sub(import, given, results),
-        "floor_divide" | "floor_divide_" => return floor_divide(import, base, given, results),
-        "remainder" if bare == "remainder.Scalar_Tensor" => {
-            return scalar_first(import, base, given, results);
-        }
-        "pow" if bare == "pow.Scalar" => return scalar_first(import, base, given, results),
-        "cudnn_convolution"
-        | "cudnn_convolution_add_relu"
-        | "cudnn_convolution_relu"
-        | "cudnn_convolution_transpose"
-        | "miopen_convolution"
-        | "miopen_convolution_add_relu"
-        | "miopen_convolution_relu"
-        | "miopen_convolution_transpose"
-        | "miopen_depthwise_convolution"
-        | "mkldnn_convolution" => return library_convolution(import, base, given),
-        "max" | "min" if bare.ends_with(".other") => {
-            let op = if base == "max" { "maximum" } else { "minimum" };
-            return same(import, op, given, results);
-        }
         _ => {}
     }
     if let Some(made) = generated(import, base, given, None)? {
         return Ok(made);
     }
-    if let Some(made) = optimizer(import, base, given)? {
-        return Ok(made);
+    if base.ends_with('_') {
+        if composite::find(base).is_some() {
+            return same(import, base, given, results);
+        }
+        if let Some(rule) = formula::find(import, base, given) {
+            return rule.apply(import, given, results);
+        }
     }
-    if base.ends_with('_') && composite::find(base).is_some() {
-        return same(import, base, given, results);
-    }
-    let plain = base.strip_suffix('_');
+    let plain = base.strip_suffix('_').filter(|_| given.get("self").is_some());
     if let Some(made) = several(import, plain.unwrap_or(base), given, results)? {
         return match plain {
             Some(_) => write_back(import, given, made),
             None => Ok(made),
         };
     }
-    let renamed = RENAMED.iter().find(|(n, _)| *n == base).map(|(_, op)| *op);
-    let op = renamed.unwrap_or(base);
-    if import.ops().find(op).is_some() {
-        return same(import, op, given, results);
+    if import.ops().find(base).is_some() {
+        return same(import, base, given, results);
     }
     if let Some(view) = base.strip_suffix("_copy")
         && let Some(made) = copied_view(import, view, given, results)?
@@ -319,11 +231,11 @@ fn one(
     }
     match plain {
         // An op in place that has only the form that returns a new tensor.
-        Some(plain) if given.get("self").is_some() && knows_plain(import.ops(), plain) => {
+        Some(plain) if import.ops().find(plain).is_some() => {
             let made = one(import, plain, given, results)?;
             write_back(import, given, made)
         }
-        _ => same(import, op, given, results),
+        _ => same(import, base, given, results),
     }
 }
 
@@ -349,40 +261,53 @@ fn several(
     given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
 ) -> Lowered<Option<Made>> {
-    if let Some(made) = attention(import, name, given, results)? {
-        return Ok(Some(made));
-    }
-    if let Some(made) = batch_norm(import, name, given, results)? {
-        return Ok(Some(made));
-    }
-    if let Some(made) = complex(import, name, given, results)? {
-        return Ok(Some(made));
-    }
-    if let Some(made) = overload(import, name, given, results)? {
-        return Ok(Some(made));
-    }
-    if let Some(made) = special_function(import, name, given)? {
-        return Ok(Some(made));
-    }
-    if let Some(made) = index(import, name, given, results)? {
-        return Ok(Some(made));
-    }
-    if let Some(made) = recurrent(import, name, given, results)? {
-        return Ok(Some(made));
-    }
-    if let Some(made) = segments(import, name, given, results)? {
-        return Ok(Some(made));
-    }
-    match composite::find(name) {
-        Some(_) => same(import, name, given, results).map(Some),
-        None => Ok(None),
-    }
-}
-
-/// Returns whether the op of this name, or the one that has another name here, exists.
-fn knows_plain(ops: &OpRegistry, plain: &str) -> bool {
-    let renamed = RENAMED.iter().find(|(n, _)| *n == plain).map(|(_, op)| *op);
-    ops.find(renamed.unwrap_or(plain)).is_some()
+    let made = match name {
+        "_ctc_loss" => alignment_loss(import, given, results)?,
+        "_ctc_loss_backward" => alignment_backward(import, given)?,
+        "_cudnn_rnn" | "miopen_rnn" | "mkldnn_rnn_layer" => {
+            recurrent::forward(import, name, given, results)?
+        }
+        "_cudnn_rnn_backward" | "miopen_rnn_backward" => {
+            recurrent::layers_backward(import, given, results)?
+        }
+        // The weights become views of a buffer, in an order that the library chooses.
+        "_cudnn_rnn_flatten_weight" | "_cudnn_init_dropout_state" => match results {
+            [Some(recorded)] => vec![Some(opaque(import, recorded)?)],
+            _ => return Err(unsupported("the state of a library without its size")),
+        },
+        "_embedding_bag" | "_embedding_bag_forward_only" => embedding_bag(import, given, results)?,
+        "_pack_padded_sequence" => recurrent::packed(import, given, results)?,
+        "_unique" | "_unique2" | "unique_consecutive" | "unique_dim" | "unique_dim_consecutive" => {
+            distinct(import, name, given, results)?
+        }
+        "_unsafe_masked_index" if complex::is_complex(given, "fill") => {
+            masked_index(import, given, results)?
+        }
+        "bincount" => bincount(import, given, results)?,
+        "mkldnn_rnn_layer_backward" => recurrent::layer_backward(import, given, results)?,
+        _ => {
+            if let Some(made) = attention(import, name, given, results)? {
+                return Ok(Some(made));
+            }
+            if let Some(made) = complex(import, name, given, results)? {
+                return Ok(Some(made));
+            }
+            let rule = formula::find(import, name, given);
+            let op = rule.map_or(name, |rule| rule.op());
+            let made = match rule {
+                Some(rule) => rule.apply(import, given, results)?,
+                None if op == BATCH_NORM || composite::find(name).is_some() => {
+                    same(import, name, given, results)?
+                }
+                None => return Ok(None),
+            };
+            match op == BATCH_NORM {
+                true => with_statistics(import, made, given, results)?,
+                false => made,
+            }
+        }
+    };
+    Ok(Some(made))
 }
 
 /// Copies the result of an op to the operand that PyTorch's op in place changes.
@@ -429,6 +354,16 @@ fn optional(operands: &[Option<Val>]) -> (Vec<Val>, Attrs) {
     let absent: Vec<i64> = (0..last).filter(|&k| operands[k].is_none()).map(|k| k as i64).collect();
     let attrs = if absent.is_empty() { Attrs::new() } else { Attrs::new().with(ABSENT, absent) };
     (operands.iter().copied().flatten().collect(), attrs)
+}
+
+/// Returns the lengths of a tensor as an argument.
+fn shape_of(import: &Import<'_>, x: Val) -> Vec<i64> {
+    import.spec(x).shape().iter().map(|&length| length as i64).collect()
+}
+
+/// Returns a tensor's elements in row-major order in another shape.
+fn reshaped(import: &mut Import<'_>, x: Val, shape: &[i64]) -> Lowered<Val> {
+    one_call(import, "reshape", &[x], Attrs::new().with("shape", shape.to_vec()))
 }
 
 /// Appends a call without arguments.

@@ -3,10 +3,9 @@
 use millstream_ops::OutputSpec;
 use millstream_types::Attrs;
 
-use super::create::{arange, create, generated};
-use super::overloads::has_whole_factors;
+use super::create::{arange, create, generated, is_creation};
 use super::random::RANDOM;
-use super::{Made, RENAMED, call, one, one_call};
+use super::{Made, call, formula, one, one_call};
 use crate::et::args::{self, Converted, NodeArgs};
 use crate::et::import::{Import, Lazy, Lowered, Val, unsupported};
 use crate::et::signature::Signature;
@@ -43,23 +42,12 @@ pub(super) fn with_outs(
     let plain = NodeArgs { signature: &signature, args: given.args[..before].into() };
 
     let base = signature.base();
-    let op = RENAMED.iter().find(|(n, _)| *n == base).map_or(base, |(_, op)| *op);
-    let special = SPECIAL.contains(&base) || RANDOM.contains(&base) || has_whole_factors(&plain);
+    let rule = formula::find(import, base, &plain);
+    let op = rule.map_or(Some(base), |rule| rule.renamed());
+    let special = SPECIAL.contains(&base) || RANDOM.contains(&base);
     let special = special || import.has_recorded_results();
-    let made = if special || import.ops().find(op).is_none() {
-        let dtype = targets.first().map(|target| import.spec(*target).dtype);
-        match base {
-            "arange" => arange(import, &plain, dtype)?,
-            "zeros" | "ones" | "full" | "empty" | "zeros_like" | "ones_like" | "full_like"
-            | "empty_like" | "new_zeros" | "new_ones" | "new_full" | "new_empty" => {
-                create(import, base, &plain, dtype)?
-            }
-            base => match generated(import, base, &plain, dtype)? {
-                Some(made) => made,
-                None => one(import, base, &plain, results)?,
-            },
-        }
-    } else {
+    let op = op.filter(|op| !special && import.ops().find(op).is_some());
+    let made = if let Some(op) = op {
         let converted = args::convert(import, op, &plain, &[], results)?;
         if can_write_directly(import, op, &converted, &targets)? {
             import.call_into(op, &converted.inputs, converted.attrs, &targets)?;
@@ -69,6 +57,16 @@ pub(super) fn with_outs(
             return Ok(targets.into_iter().map(Some).collect());
         }
         call(import, op, converted)?
+    } else {
+        let dtype = targets.first().map(|target| import.spec(*target).dtype);
+        match base {
+            "arange" => arange(import, &plain, dtype)?,
+            _ if is_creation(base) => create(import, base, &plain, dtype)?,
+            base => match generated(import, base, &plain, dtype)? {
+                Some(made) => made,
+                None => one(import, base, &plain, results)?,
+            },
+        }
     };
     if made.len() != targets.len() {
         return Err(unsupported(format!(
@@ -122,27 +120,8 @@ fn can_write_directly(
 }
 
 /// Ops that a call of the same name does not compute.
-const SPECIAL: &[&str] = &[
-    "angle",
-    "arange",
-    "clamp",
-    "clamp_max",
-    "clamp_min",
-    "conj_physical",
-    "fill",
-    "full",
-    "index_put",
-    "linalg_lu_solve",
-    "log_sigmoid_backward",
-    "max",
-    "min",
-    "pow",
-    "remainder",
-    "round",
-    "scatter",
-    "scatter_reduce",
-    "vdot",
-];
+const SPECIAL: &[&str] =
+    &["arange", "conj_physical", "dot", "fill", "full", "linalg_lu_solve", "vdot"];
 
 /// Writes a result to a target; returns the tensor that is the node's result.
 fn write(import: &mut Import<'_>, made: Val, target: Val) -> Lowered<Val> {

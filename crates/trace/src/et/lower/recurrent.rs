@@ -1,9 +1,8 @@
 //! Lowers recurrent layers, and the packing of sequences.
 
-use millstream_types::{AttrValue, Attrs};
+use millstream_types::Attrs;
 
-use super::overloads::reshaped;
-use super::{Made, buffer, call, cast, one_call, opaque};
+use super::{Made, buffer, call, cast, one_call, opaque, reshaped};
 use crate::et::args::{self, NodeArgs};
 use crate::et::import::{Import, Lowered, Val, unsupported};
 use crate::et::value::{Arg, Recorded};
@@ -13,38 +12,6 @@ const LSTM: i64 = 2;
 
 /// The position of the buffer of the weights among the results of an op of cuDNN or MIOpen.
 const BUFFER: usize = 4;
-
-/// Lowers an op; `None` if it is none of these.
-pub(super) fn recurrent(
-    import: &mut Import<'_>,
-    name: &str,
-    given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
-) -> Lowered<Option<Made>> {
-    Ok(Some(match name {
-        "mkldnn_rnn_layer" => {
-            let layer = one_layer(import, given, ["hx_", "cx_"])?;
-            forward(import, layer, results)?
-        }
-        "_cudnn_rnn" | "miopen_rnn" => {
-            let layers = all_layers(import, given)?;
-            forward(import, layers, results)?
-        }
-        "_cudnn_rnn_backward" | "miopen_rnn_backward" => layers_backward(import, given, results)?,
-        // The weights become views of a buffer, in an order that the library chooses.
-        "_cudnn_rnn_flatten_weight" | "_cudnn_init_dropout_state" => match results {
-            [Some(recorded)] => vec![Some(opaque(import, recorded)?)],
-            _ => return Err(unsupported("the state of a library without its size")),
-        },
-        "mkldnn_rnn_layer_backward" => layer_backward(import, given, results)?,
-        "_pack_padded_sequence" => packed(import, given, results)?,
-        _ => return Ok(None),
-    }))
-}
-
-fn flag(given: &NodeArgs<'_>, name: &str) -> Lowered<bool> {
-    Ok(given.scalar(name)? == Some(AttrValue::Bool(true)))
-}
 
 /// The operands and arguments of recurrent layers.
 struct Layers {
@@ -58,13 +25,13 @@ struct Layers {
 /// Returns the operands of an op of oneDNN, which is one direction of one layer.
 fn one_layer(import: &mut Import<'_>, given: &NodeArgs<'_>, states: [&str; 2]) -> Lowered<Layers> {
     let first = if given.get("weight0").is_some() { 0 } else { 1 };
-    let has_biases = flag(given, "has_biases")?;
+    let has_biases = given.flag("has_biases");
     let mut weights = Vec::new();
     for k in 0..if has_biases { 4 } else { 2 } {
         weights.push(given.tensor(import, &format!("weight{}", first + k))?);
     }
     // The input has the times first, whatever `batch_first` says of the module's.
-    let attrs = Attrs::new().with("reverse", flag(given, "reverse")?);
+    let attrs = Attrs::new().with("reverse", given.flag("reverse"));
     layers(import, given, states, weights, attrs.with("has_biases", has_biases))
 }
 
@@ -123,11 +90,16 @@ fn drops(attrs: &Attrs) -> Lowered<bool> {
 }
 
 /// Lowers recurrent layers. Only the library's gradient reads what it reserves.
-fn forward(
+pub(super) fn forward(
     import: &mut Import<'_>,
-    mut layers: Layers,
+    name: &str,
+    given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
+    let mut layers = match name {
+        "mkldnn_rnn_layer" => one_layer(import, given, ["hx_", "cx_"])?,
+        _ => all_layers(import, given)?,
+    };
     let recorded = |k: usize| results.get(k).and_then(Option::as_ref);
     if drops(&layers.attrs)? {
         layers.attrs = import.draw(layers.attrs)?;
@@ -156,7 +128,7 @@ fn backward(
 ) -> Lowered<Vec<Val>> {
     let mut flags = Vec::new();
     for name in &["grad_output", "grad_hy", "grad_cy"][..if layers.is_lstm { 3 } else { 2 }] {
-        let is_given = matches!(given.get(name), Some((_, Arg::Tensor(_))));
+        let is_given = given.has_tensor(name);
         flags.push(i64::from(is_given));
         if is_given {
             let mut grad = given.tensor(import, name)?;
@@ -173,7 +145,7 @@ fn backward(
 }
 
 /// Lowers the gradient of a layer of oneDNN.
-fn layer_backward(
+pub(super) fn layer_backward(
     import: &mut Import<'_>,
     given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
@@ -202,7 +174,7 @@ fn layer_backward(
 }
 
 /// Lowers the gradient of all layers, whose results are in a list behind three others.
-fn layers_backward(
+pub(super) fn layers_backward(
     import: &mut Import<'_>,
     given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
@@ -276,7 +248,7 @@ fn shaped(import: &mut Import<'_>, x: Val, recorded: Option<&Recorded>) -> Lower
 }
 
 /// Lowers the packing of padded sequences, whose lengths the recording has.
-fn packed(
+pub(super) fn packed(
     import: &mut Import<'_>,
     given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
