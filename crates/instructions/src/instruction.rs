@@ -110,21 +110,10 @@ pub enum Class {
     Annotates,
 }
 
-impl Class {
-    /// Returns the name used on the reference page.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Class::Computes => "computes",
-            Class::Begins => "begins a tensor",
-            Class::Ends => "ends a tensor",
-            Class::Orders => "orders",
-            Class::Records => "records an event",
-            Class::Waits => "waits",
-            Class::Fences => "orders all streams",
-            Class::Observes => "orders all streams behind points",
-            Class::Annotates => "annotates",
-        }
-    }
+millstream_types::names! {
+    Class: Computes "computes", Begins "begins a tensor", Ends "ends a tensor", Orders "orders",
+    Records "records an event", Waits "waits", Fences "orders all streams",
+    Observes "orders all streams behind points", Annotates "annotates"
 }
 
 /// What instructions of a kind do to their operands, beside what each operand says.

@@ -30,15 +30,8 @@ pub enum Source {
     Imported,
 }
 
-impl Source {
-    /// Returns the word that titles use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Source::Measured => "measured",
-            Source::Predicted => "predicted",
-            Source::Imported => "imported",
-        }
-    }
+millstream_types::names! {
+    Source: Measured "measured", Predicted "predicted", Imported "imported"
 }
 
 /// A stream, or a thread of the program.
@@ -149,6 +142,11 @@ pub enum Outcome {
     Skipped,
 }
 
+impl Outcome {
+    /// All outcomes, in the order of their numbers in files.
+    pub const ALL: [Outcome; 3] = [Outcome::Completed, Outcome::Failed, Outcome::Skipped];
+}
+
 /// When an instruction ran, in nanoseconds since the profile's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
@@ -205,7 +203,7 @@ impl Instruction {
 }
 
 /// A use of a tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operand {
     /// The tensor.
     pub tensor: u32,
@@ -335,8 +333,8 @@ pub struct Runs {
     pub ops: BTreeMap<String, Vec<u64>>,
 }
 
-/// A profile.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// A profile. In files, what `#[serde(skip)]` stands at is columns of numbers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
     /// The program's name.
     pub title: String,
@@ -354,16 +352,21 @@ pub struct Profile {
     pub places: Vec<String>,
     /// The arguments of calls, as `dim=[0], keepdim=true`; empty for a call without any. Seed and
     /// offset of a random op are left out: they only tell one draw from another.
+    #[serde(default)]
     pub arguments: Vec<String>,
     /// The tensors.
     pub tensors: Vec<Tensor>,
     /// The storages.
+    #[serde(skip)]
     pub storages: Vec<Storage>,
     /// The instructions, in program order; the steps of a launch stand before it.
+    #[serde(skip)]
     pub instructions: Vec<Instruction>,
     /// The operands of all instructions.
+    #[serde(skip)]
     pub operands: Vec<Operand>,
     /// The needs to wait.
+    #[serde(skip)]
     pub waits: Vec<Wait>,
     /// The ranges of the program.
     pub ranges: Vec<Range>,
@@ -372,18 +375,24 @@ pub struct Profile {
     /// The time of the whole run: [`Profile::parts`] divides it.
     pub total: u64,
     /// How many workers the host's streams share; 0 if that is not known.
+    #[serde(default)]
     pub host_workers: u32,
     /// Whether the program ran the host's streams itself, call by call: by the inline driver.
+    #[serde(default)]
     pub is_inline: bool,
     /// The mean time from the end of a call of one worker to the beginning of a call of another one
     /// that has waited for it, in nanoseconds, on the computer of the run; none if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handoff: Option<u64>,
     /// All repeats of the program, if it was run several times: this profile is of one in the
     /// middle.
+    #[serde(default)]
     pub runs: Runs,
     /// The rates that the computer of the run reaches, if they were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak: Option<Rates>,
     /// The time of PyTorch's calls of each op, without `aten::`, if the recording has a timeline.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub recorded: BTreeMap<String, u64>,
 }
 

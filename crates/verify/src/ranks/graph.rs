@@ -64,6 +64,15 @@ impl Place {
         }
     }
 
+    /// Returns the number of the call on the channel.
+    pub(super) const fn number(&self) -> u64 {
+        match self {
+            Place::Collective { number, .. }
+            | Place::Barrier { number }
+            | Place::Message { number, .. } => *number,
+        }
+    }
+
     /// Returns the rank at a position.
     pub(super) fn rank_at(&self, position: usize) -> usize {
         match self {

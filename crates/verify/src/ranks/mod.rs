@@ -21,14 +21,12 @@
 //! |---|---|
 //! | `graph` | the instructions of all ranks, and what comes before each |
 //! | `call` | what the matching calls of the ranks have to agree on |
-//! | `listed` | the collectives of one rank |
 //! | `launch_order` | whether all ranks launch their collectives in one order |
 //! | `stuck` | the execution, and the smallest set that cannot go on |
 
 mod call;
 mod graph;
 mod launch_order;
-mod listed;
 mod stuck;
 
 use std::collections::BTreeMap;
@@ -36,9 +34,7 @@ use std::fmt;
 
 use millstream_instructions::InstructionList;
 
-use graph::{Graph, Meeting, Place};
-
-pub use listed::{ChannelCalls, ListedCall, rank_calls};
+use graph::{Graph, Meeting, Node, Place};
 
 /// The rules of the communicator that the ranks use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +78,8 @@ impl fmt::Display for RankSite {
 pub enum RankViolation {
     /// The first call of a channel in which two ranks differ.
     Differs {
+        /// The place at which they meet: the number of the call, and its channel.
+        place: String,
         /// The call of the lower rank.
         one: RankSite,
         /// The call of the other rank.
@@ -111,8 +109,8 @@ pub enum RankViolation {
 impl fmt::Display for RankViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RankViolation::Differs { one, other } => {
-                write!(f, "the ranks call different things: {one}; {other}")
+            RankViolation::Differs { place, one, other } => {
+                write!(f, "the ranks call different things as {place}: {one}; {other}")
             }
             RankViolation::Misaddressed { site, message } => write!(f, "{site}: {message}"),
             RankViolation::Stuck { sites } => {
@@ -164,7 +162,7 @@ pub fn verify_ranks(lists: &[&InstructionList], rules: CommunicatorRules) -> Ran
     }
     let mut first: BTreeMap<String, RankViolation> = BTreeMap::new();
     for (place, meeting) in &graph.meetings {
-        if let Some(violation) = differs(&graph, meeting) {
+        if let Some(violation) = differs(&graph, place, meeting) {
             first.entry(place.channel()).or_insert(violation);
         }
     }
@@ -180,6 +178,18 @@ pub fn verify_ranks(lists: &[&InstructionList], rules: CommunicatorRules) -> Ran
     RanksVerdict { violations, compared: graph.meetings.len(), pending }
 }
 
+/// Returns the calls by which a rank of so many meets the others, in the order of its list: the
+/// channel of each, and in what the matching calls have to be equal. Ranks whose calls are equal
+/// meet, but for the counts of an all-to-all, which differ by rank and are left out.
+pub fn rank_calls(list: &InstructionList, rank: usize, ranks: usize) -> Vec<String> {
+    let graph = Graph::of_rank(list, rank, ranks);
+    let call = |node: &Node| {
+        let (place, call) = node.place.as_ref().zip(node.call.as_ref())?;
+        Some(format!("{}: {}", place.channel(), call.text))
+    };
+    graph.nodes.iter().filter_map(call).collect()
+}
+
 /// Returns the sends without a receive.
 fn pending(graph: &Graph) -> Vec<RankSite> {
     let messages =
@@ -192,10 +202,11 @@ fn pending(graph: &Graph) -> Vec<RankSite> {
 }
 
 /// Compares the calls of a meeting with that of its lowest rank.
-fn differs(graph: &Graph, meeting: &Meeting) -> Option<RankViolation> {
+fn differs(graph: &Graph, place: &Place, meeting: &Meeting) -> Option<RankViolation> {
     let mut calls = meeting.calls.iter().flatten().map(|&node| &graph.nodes[node]);
     let one = calls.next()?;
     let own = one.call.as_ref()?;
     let other = calls.find(|other| other.call.as_ref().is_some_and(|call| !own.agrees(call)))?;
-    Some(RankViolation::Differs { one: one.site(), other: other.site() })
+    let place = format!("number {} of {}", place.number(), place.channel());
+    Some(RankViolation::Differs { place, one: one.site(), other: other.site() })
 }
