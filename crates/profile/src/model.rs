@@ -113,20 +113,9 @@ pub enum Role {
     Order,
 }
 
-impl Role {
-    /// All roles, in the order of their numbers in files.
-    pub const ALL: [Role; 10] = [
-        Role::Work,
-        Role::Wait,
-        Role::Record,
-        Role::Fence,
-        Role::Allocate,
-        Role::View,
-        Role::Release,
-        Role::Observe,
-        Role::Launch,
-        Role::Order,
-    ];
+millstream_types::names! {
+    Role: Work "work", Wait "wait", Record "record", Fence "fence", Allocate "allocate",
+    View "view", Release "release", Observe "observe", Launch "launch", Order "order"
 }
 
 /// How an instruction ended.
@@ -142,9 +131,8 @@ pub enum Outcome {
     Skipped,
 }
 
-impl Outcome {
-    /// All outcomes, in the order of their numbers in files.
-    pub const ALL: [Outcome; 3] = [Outcome::Completed, Outcome::Failed, Outcome::Skipped];
+millstream_types::names! {
+    Outcome: Completed "completed", Failed "failed", Skipped "skipped"
 }
 
 /// When an instruction ran, in nanoseconds since the profile's start.
@@ -230,16 +218,11 @@ pub enum Resolution {
     Implied,
 }
 
-impl Resolution {
-    /// All resolutions, in the order of their numbers in files.
-    pub const ALL: [Resolution; 5] = [
-        Resolution::Device,
-        Resolution::Host,
-        Resolution::Known,
-        Resolution::Fenced,
-        Resolution::Implied,
-    ];
+millstream_types::names! {
+    Resolution: Device "device", Host "host", Known "known", Fenced "fenced", Implied "implied"
+}
 
+impl Resolution {
     /// Returns whether no wait was made.
     pub const fn is_elided(self) -> bool {
         matches!(self, Resolution::Known | Resolution::Fenced | Resolution::Implied)

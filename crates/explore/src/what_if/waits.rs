@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use millstream_instructions::assigner::LastUses;
 use millstream_profile::Profile;
 use millstream_profile::model::{Instruction, NONE, Operand, Resolution, Role, Wait};
 use millstream_profile::order::Order;
@@ -13,13 +14,6 @@ use super::threads::observed;
 /// For each stream, how many instructions of the profile are known to have passed: those of the
 /// stream among them.
 type Clock = Vec<u32>;
-
-/// The uses of a storage since its last write.
-#[derive(Default)]
-struct Uses {
-    write: Option<u32>,
-    reads: Vec<u32>,
-}
 
 /// A need of an instruction to come after one of another stream.
 struct Need {
@@ -42,7 +36,7 @@ struct Needs<'a> {
     host: Clock,
     /// What each launch comes after, and so its steps.
     launches: HashMap<u32, Clock>,
-    uses: HashMap<u32, Uses>,
+    uses: LastUses<u32, u32>,
     all: Vec<Need>,
 }
 
@@ -173,7 +167,7 @@ impl<'a> Needs<'a> {
     /// Returns the needs of a profile whose instructions have no waits for their tensors.
     fn of(profile: &'a Profile) -> Vec<Need> {
         let (order, observed) = (Order::of(profile), observed(profile));
-        let (clocks, uses, all) = (Vec::new(), HashMap::new(), Vec::new());
+        let (clocks, uses, all) = (Vec::new(), LastUses::default(), Vec::new());
         let (host, launches) = (vec![0; profile.streams.len()], HashMap::new());
         let mut needs = Needs { profile, order, clocks, host, launches, uses, all };
         for k in 0..profile.instructions.len() {
@@ -202,11 +196,7 @@ impl<'a> Needs<'a> {
         }
         for operand in self.call(k as u32) {
             let storage = self.storage(operand);
-            let uses = self.uses.entry(storage).or_default();
-            match operand.writes {
-                true => *uses = Uses { write: Some(k as u32), reads: Vec::new() },
-                false => uses.reads.push(k as u32),
-            }
+            self.uses.add(storage, operand.writes, k as u32);
         }
         clock
     }
@@ -259,9 +249,7 @@ impl<'a> Needs<'a> {
         }
         let mut needs: BTreeMap<Reverse<u32>, Vec<u32>> = BTreeMap::new();
         for operand in self.call(user) {
-            let Some(uses) = self.uses.get(&self.storage(operand)) else { continue };
-            let reads = uses.reads.iter().filter(|_| operand.writes);
-            for &earlier in uses.write.iter().chain(reads) {
+            for earlier in self.uses.before(&self.storage(operand), operand.writes) {
                 let tensors = needs.entry(Reverse(earlier)).or_default();
                 if !tensors.contains(&operand.tensor) {
                     tensors.push(operand.tensor);
