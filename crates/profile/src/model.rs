@@ -379,6 +379,27 @@ pub struct Profile {
     pub recorded: BTreeMap<String, u64>,
 }
 
+/// What a position in a profile is one of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// [`Profile::instructions`].
+    Instructions,
+    /// [`Profile::streams`].
+    Streams,
+    /// [`Profile::names`].
+    Names,
+    /// [`Profile::places`].
+    Places,
+    /// [`Profile::arguments`].
+    Arguments,
+    /// [`Profile::tensors`].
+    Tensors,
+    /// [`Profile::storages`].
+    Storages,
+    /// [`Profile::arenas`].
+    Arenas,
+}
+
 /// The times of a program, and of the reads of its outputs behind it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Parts {
@@ -497,6 +518,32 @@ impl Profile {
                 tensor.name = (*name).to_owned();
             }
         }
+    }
+
+    /// Calls `found` with every position in the profile but those of operands.
+    pub fn each_position(&mut self, found: &mut dyn FnMut(Of, &mut u32)) {
+        for instruction in &mut self.instructions {
+            found(Of::Names, &mut instruction.name);
+            found(Of::Places, &mut instruction.place);
+            found(Of::Streams, &mut instruction.stream);
+            found(Of::Instructions, &mut instruction.parent);
+            instruction.arguments.iter_mut().for_each(|k| found(Of::Arguments, k));
+            instruction.submitter.iter_mut().for_each(|k| found(Of::Instructions, k));
+        }
+        self.operands.iter_mut().for_each(|operand| found(Of::Tensors, &mut operand.tensor));
+        for Wait { waiter, until, user, covered_by, tensors, .. } in &mut self.waits {
+            let instructions = [waiter, until, user, covered_by];
+            instructions.into_iter().for_each(|k| found(Of::Instructions, k));
+            tensors.iter_mut().for_each(|k| found(Of::Tensors, k));
+        }
+        self.tensors.iter_mut().for_each(|tensor| found(Of::Storages, &mut tensor.storage));
+        for Storage { arena, tensor, allocated, released, last_use, .. } in &mut self.storages {
+            found(Of::Arenas, arena);
+            found(Of::Tensors, tensor);
+            let instructions = [allocated, released, last_use];
+            instructions.into_iter().for_each(|k| found(Of::Instructions, k));
+        }
+        self.pauses.iter_mut().for_each(|pause| found(Of::Instructions, &mut pause.until));
     }
 
     /// Returns the operands of an instruction.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use millstream_instructions::assigner::LastUses;
 use millstream_profile::Profile;
-use millstream_profile::model::{Instruction, NONE, Operand, Resolution, Role, Wait};
+use millstream_profile::model::{Instruction, NONE, Of, Operand, Resolution, Role, Wait};
 use millstream_profile::order::Order;
 
 use super::costs::{Cost, Costs, is_of_thread};
@@ -105,28 +105,21 @@ pub(super) fn rebuilt(old: &Profile, costs: &Costs, streams: &[u32]) -> (Profile
         last.get_mut(stream).into_iter().for_each(|last| *last = at);
     }
     let at = |k: u32| positions.get(k as usize).copied().unwrap_or(NONE);
-    for wait in &mut made.waits {
+    let mut waits = std::mem::take(&mut made.waits);
+    for wait in &mut waits {
         wait.user = at(wait.user);
         if wait.waiter == NONE {
             wait.waiter = wait.user;
         }
     }
-    made.waits.extend(bare.waits.into_iter().map(|wait| Wait {
-        waiter: at(wait.waiter),
-        until: at(wait.until),
-        user: NONE,
-        ..wait
-    }));
-    for storage in &mut made.storages {
-        for place in [&mut storage.allocated, &mut storage.released, &mut storage.last_use] {
-            *place = at(*place);
+    // What stays has the old positions.
+    made.waits = bare.waits.into_iter().map(|wait| Wait { user: NONE, ..wait }).collect();
+    made.each_position(&mut |of, k| {
+        if of == Of::Instructions {
+            *k = at(*k);
         }
-    }
-    made.pauses.iter_mut().for_each(|pause| pause.until = at(pause.until));
-    for instruction in &mut made.instructions {
-        instruction.parent = at(instruction.parent);
-        instruction.submitter = instruction.submitter.map(at);
-    }
+    });
+    made.waits.splice(0..0, waits);
     // The submission of an instruction that is gone takes no time.
     let submitters = old.instructions.iter().zip(gone).filter(|(_, gone)| *gone);
     for submitter in submitters.filter_map(|(i, _)| i.submitter) {

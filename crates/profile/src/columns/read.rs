@@ -134,14 +134,14 @@ pub fn read_pieces<B: AsRef<[u8]>>(
         let (has, parts) = (columns.pieces.len() - 1, header.parts.len());
         return Err(format!("the profile has {has} of its {parts} parts"));
     }
-    let profile = Profile {
+    let mut profile = Profile {
         instructions: columns.rows()?,
         operands: columns.rows()?,
         waits: columns.waits()?,
         storages: columns.rows()?,
         ..header.profile
     };
-    check(&profile)?;
+    check(&mut profile)?;
     Ok(profile)
 }
 
@@ -164,50 +164,36 @@ fn unpacked<T: DeserializeOwned>(bytes: &[u8], room: &mut u64) -> Result<(T, Vec
 }
 
 /// Checks that every position is that of something.
-fn check(profile: &Profile) -> Result<(), ReadError> {
-    let within = |what: &str, position: u32, count: usize| match position {
-        NONE => Ok(()),
-        _ if (position as usize) < count => Ok(()),
-        _ => Err(format!("the profile names {what} {position}, and has {count}")),
-    };
-    let count = profile.instructions.len();
-    for instruction in &profile.instructions {
-        within("the name", instruction.name, profile.names.len())?;
-        within("the stream", instruction.stream, profile.streams.len())?;
-        within("the place", instruction.place, profile.places.len())?;
-        let arguments = instruction.arguments.unwrap_or(NONE);
-        within("the arguments", arguments, profile.arguments.len())?;
-        within("the instruction", instruction.parent, count)?;
-        within("the instruction", instruction.submitter.unwrap_or(NONE), count)?;
-        let [from, to] = instruction.operands;
-        if from > to || to as usize > profile.operands.len() {
-            return Err(format!("the profile names the operands {from} to {to}"));
+fn check(profile: &mut Profile) -> Result<(), ReadError> {
+    // In the order of the values of `Of`.
+    let known = [
+        ("the instruction", profile.instructions.len()),
+        ("the stream", profile.streams.len()),
+        ("the name", profile.names.len()),
+        ("the place", profile.places.len()),
+        ("the arguments", profile.arguments.len()),
+        ("the tensor", profile.tensors.len()),
+        ("the storage", profile.storages.len()),
+        ("the arena", profile.arenas.len()),
+    ];
+    let mut wrong = None;
+    profile.each_position(&mut |of, position| {
+        let (what, count) = known[of as usize];
+        if *position != NONE && *position as usize >= count {
+            wrong.get_or_insert_with(|| {
+                format!("the profile names {what} {position}, and has {count}")
+            });
         }
+    });
+    let mut ranges = profile.instructions.iter().map(|i| i.operands);
+    let is_wrong = |[from, to]: &[u32; 2]| from > to || *to as usize > profile.operands.len();
+    if let Some([from, to]) = ranges.find(is_wrong) {
+        wrong.get_or_insert_with(|| format!("the profile names the operands {from} to {to}"));
     }
-    for operand in &profile.operands {
-        let tensor = operand.tensor as usize;
-        if tensor >= profile.tensors.len() {
-            return Err(format!("the profile names the tensor {tensor}"));
-        }
+    if profile.operands.iter().any(|operand| operand.tensor == NONE)
+        || profile.tensors.iter().any(|tensor| tensor.storage == NONE)
+    {
+        wrong.get_or_insert_with(|| "an operand of the profile has no tensor".to_owned());
     }
-    for wait in &profile.waits {
-        for instruction in [wait.waiter, wait.until, wait.user, wait.covered_by] {
-            within("the instruction", instruction, count)?;
-        }
-        wait.tensors.iter().try_for_each(|&t| within("the tensor", t, profile.tensors.len()))?;
-    }
-    for tensor in &profile.tensors {
-        if tensor.storage as usize >= profile.storages.len() {
-            return Err(format!("the profile names the storage {}", tensor.storage));
-        }
-    }
-    profile.pauses.iter().try_for_each(|p| within("the instruction", p.until, count))?;
-    for storage in &profile.storages {
-        within("the arena", storage.arena, profile.arenas.len())?;
-        within("the tensor", storage.tensor, profile.tensors.len())?;
-        for instruction in [storage.allocated, storage.released, storage.last_use] {
-            within("the instruction", instruction, count)?;
-        }
-    }
-    Ok(())
+    wrong.map_or(Ok(()), Err)
 }

@@ -138,6 +138,18 @@ impl Graph {
         graph
     }
 
+    /// Makes each call of a rank come after the one before it in the rank's list, as NCCL's
+    /// communicators need. The host alone takes part in barriers of all ranks.
+    pub(super) fn launch_in_order(&mut self) {
+        let mut last: Vec<Option<NodeId>> = vec![None; self.ranks];
+        // The nodes of a rank are numbered in the order of its list.
+        for (number, node) in self.nodes.iter_mut().enumerate() {
+            if node.place.as_ref().is_some_and(|p| !matches!(p, Place::Barrier { .. })) {
+                node.before.extend(last[node.rank].replace(number));
+            }
+        }
+    }
+
     /// Adds a list, all of whose instructions come after `fences`. Returns the last nodes.
     fn walk(
         &mut self,

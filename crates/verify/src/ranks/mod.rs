@@ -21,12 +21,10 @@
 //! |---|---|
 //! | `graph` | the instructions of all ranks, and what comes before each |
 //! | `call` | what the matching calls of the ranks have to agree on |
-//! | `launch_order` | whether all ranks launch their collectives in one order |
 //! | `stuck` | the execution, and the smallest set that cannot go on |
 
 mod call;
 mod graph;
-mod launch_order;
 mod stuck;
 
 use std::collections::BTreeMap;
@@ -34,7 +32,8 @@ use std::fmt;
 
 use millstream_instructions::InstructionList;
 
-use graph::{Graph, Meeting, Node, Place};
+use graph::{Graph, Meeting, Node, NodeId, Place};
+use stuck::Reason;
 
 /// The rules of the communicator that the ranks use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -167,15 +166,36 @@ pub fn verify_ranks(lists: &[&InstructionList], rules: CommunicatorRules) -> Ran
         }
     }
     violations.extend(first.into_values());
-    let stuck = stuck::find(&graph);
-    // Ranks that wait for one another mostly launch in different orders too.
-    let order = match rules {
-        CommunicatorRules::Nccl if stuck.is_none() => launch_order::find(&graph),
-        CommunicatorRules::Nccl | CommunicatorRules::Own => None,
-    };
-    violations.extend(stuck.into_iter().chain(order));
+    if let Some(set) = stuck::find(&graph) {
+        violations.push(stuck(&graph, &set));
+    } else if rules == CommunicatorRules::Nccl {
+        // Ranks that wait for one another mostly launch in different orders too.
+        graph.launch_in_order();
+        violations.extend(stuck::find(&graph).map(|set| order(&graph, &set)));
+    }
     let pending = if sends_wait { Vec::new() } else { pending(&graph) };
     RanksVerdict { violations, compared: graph.meetings.len(), pending }
+}
+
+/// Describes instructions that cannot proceed, each with what it waits for.
+fn stuck(graph: &Graph, set: &[(NodeId, Reason)]) -> RankViolation {
+    let site = |&(node, Reason { rank, call, .. }): &(NodeId, Reason)| {
+        let awaited = call.map(|call| graph.nodes[call].site().to_string());
+        let absent = || format!("rank {rank}, which does not make the call");
+        (graph.nodes[node].site(), awaited.unwrap_or_else(absent))
+    };
+    RankViolation::Stuck { sites: set.iter().map(site).collect() }
+}
+
+/// Describes ranks that are stuck once each launches its calls one by one. Each rank of the cycle
+/// launches the call that waits before the one that the previous call of the cycle waits for.
+fn order(graph: &Graph, cycle: &[(NodeId, Reason)]) -> RankViolation {
+    let site = |node: NodeId| graph.nodes[node].site();
+    let pair = |(_, reason): &(NodeId, Reason)| Some([reason.behind?, reason.call?].map(site));
+    let mut pairs: Vec<[RankSite; 2]> = cycle.iter().rev().filter_map(pair).collect();
+    let lowest = (0..pairs.len()).min_by_key(|k| pairs[*k][0].rank);
+    pairs.rotate_left(lowest.unwrap_or(0));
+    RankViolation::Order { pairs }
 }
 
 /// Returns the calls by which a rank of so many meets the others, in the order of its list: the
