@@ -26,8 +26,8 @@
 //! and decides conflicts by bytes. Its [`Verdict`] holds the violations, the number of compared
 //! pairs, and which waits are needed. `verify` proves every list that `check` accepts.
 //! [`verify_ranks`] compares the lists of several ranks; [`rank_calls`] returns the calls by which
-//! one list meets those of the other ranks. [`same_operations`] compares two accepted lists, such as those before
-//! and after a pass.
+//! one list meets those of the other ranks. [`same_operations`] compares two accepted lists, such
+//! as those before and after a pass.
 //!
 //! # No deadlock
 //! A list is in program order, and streams receive their instructions in that order. Every
