@@ -326,7 +326,7 @@ fn ranks_synchronize() {
 fn a_rank_that_never_arrives() {
     let alone = r#"{"op": "add_", "in": ["x", "x"]}"#;
     let error = run_ranks(ranks(&[STEP, alone]), &RunOptions::default()).err().unwrap();
-    let names = ["rank 0 calls global_sync() at", "rank 1 makes no call", "the barriers of all"];
+    let names = ["rank 0 in global_sync() at", "waits for rank 1, which does not make the call"];
     assert!(names.iter().all(|name| error.to_string().contains(name)), "{error}");
     // The same where the programs are not compared before they run.
     let options = RunOptions::default().collective_checks(CollectiveChecks::Calls);

@@ -89,7 +89,8 @@ impl Arguments {
         };
         let measured_on = self.measured_on.as_deref().map(model).transpose()?;
         let kernels = self.model.as_deref().map(model).transpose()?;
-        let kernels = kernels.map(|m| Kernels::new(m, measured_on).on(self.device.clone()));
+        let device = self.device.clone();
+        let kernels = kernels.map(|model| Kernels { model, measured_on, device });
         let read = |path: &PathBuf| Assignment::read(path, &LoadOptions::default());
         let files = self.assign.files().map(read);
         let all = files.chain(self.moves.iter().map(|text| Assignment::of_move(text)));

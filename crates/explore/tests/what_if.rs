@@ -396,8 +396,9 @@ fn kernels_take_the_times_of_a_model() {
     let model = |gb| Model::parse(&text(gb)).unwrap();
     let on = |kernels| Changes { model: Some(kernels), ..Changes::default() };
     // A tensor has 1000 bytes.
-    assert_eq!(total(on(Kernels::new(model(10), None))), 100 + 300);
-    assert_eq!(total(on(Kernels::new(model(20), Some(model(10))))), 10 + 3);
+    let of = |model, measured_on| Kernels { model, measured_on, device: None };
+    assert_eq!(total(on(of(model(10), None))), 100 + 300);
+    assert_eq!(total(on(of(model(20), Some(model(10))))), 10 + 3);
 }
 
 #[test]

@@ -10,6 +10,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::hash::Hash;
 
 use crate::passes::CostModel;
 use rustc_hash::FxHashMap;
@@ -82,29 +83,39 @@ impl Task {
     }
 }
 
-/// The last uses of each storage, by its number: they decide what a task comes after.
-#[derive(Clone, Debug, Default)]
-pub struct LastUses(FxHashMap<usize, Uses>);
+/// The uses of each storage since its last write: they decide what a new use comes after.
+#[derive(Clone, Debug)]
+pub struct LastUses<S = usize, U = usize>(FxHashMap<S, (Option<U>, Vec<U>)>);
 
-/// The last uses of a storage.
-#[derive(Clone, Debug, Default)]
-struct Uses {
-    write: Option<usize>,
-    reads: Vec<usize>,
+impl<S, U> Default for LastUses<S, U> {
+    fn default() -> LastUses<S, U> {
+        LastUses(FxHashMap::default())
+    }
 }
 
-impl LastUses {
-    /// Notes that a task reads or writes a storage. Returns the tasks that come before it: the last
-    /// write, and if it writes the reads since.
-    pub fn note(&mut self, storage: usize, writes: bool, task: usize) -> Vec<usize> {
+impl<S: Hash + Eq, U: Copy> LastUses<S, U> {
+    /// Returns the uses that a use of a storage comes after: the last write, and if it writes the
+    /// reads since.
+    pub fn before(&self, storage: &S, writes: bool) -> impl Iterator<Item = U> {
+        let uses = self.0.get(storage).into_iter();
+        uses.flat_map(move |(write, reads)| {
+            write.iter().chain(reads.iter().filter(move |_| writes)).copied()
+        })
+    }
+
+    /// Adds a use.
+    pub fn add(&mut self, storage: S, writes: bool, at: U) {
         let uses = self.0.entry(storage).or_default();
-        let mut before: Vec<usize> = uses.write.into_iter().collect();
-        if writes {
-            before.append(&mut uses.reads);
-            uses.write = Some(task);
-        } else {
-            uses.reads.push(task);
+        match writes {
+            true => *uses = (Some(at), Vec::new()),
+            false => uses.1.push(at),
         }
+    }
+
+    /// Adds a use. Returns those that it comes after.
+    pub fn note(&mut self, storage: S, writes: bool, at: U) -> Vec<U> {
+        let before = self.before(&storage, writes).collect();
+        self.add(storage, writes, at);
         before
     }
 }

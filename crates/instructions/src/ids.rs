@@ -149,53 +149,61 @@ pub trait Remap {
 
 /// A type of field, as holder of ids.
 pub trait Ids {
-    /// Calls `visit` with each id of the field.
-    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role));
-
     /// Replaces each id of the field.
     ///
     /// # Errors
     /// An id has no new one.
     fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error>;
 
-    /// Returns the content of the field, if a query asks for it.
-    #[inline]
-    fn part(&self) -> Part<'_> {
-        Part::Other
-    }
+    /// Returns the content of the field.
+    fn part(&self) -> Part<'_>;
 }
 
 macro_rules! plain_ids {
-    ($($ty:ty, $id:ident, $method:ident $(, $part:expr)?;)*) => {$(
+    ($($ty:ident, $id:ident, $method:ident;)*) => {$(
         impl Ids for $ty {
-            fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
-                visit(Id::$id(*self), role);
-            }
             fn remap<R: Remap>(&mut self, _: Role, map: &mut R) -> Result<(), R::Error> {
                 *self = map.$method(*self)?;
                 Ok(())
             }
-            $(#[inline]
+            #[inline]
             fn part(&self) -> Part<'_> {
-                $part(*self)
-            })?
+                Part::Id(Id::$id(*self))
+            }
         }
     )*};
 }
 
 plain_ids! {
-    StreamId, Stream, stream, Part::Stream;
+    StreamId, Stream, stream;
     ArenaId, Arena, arena;
-    OpId, Op, op, Part::Op;
-    ListId, List, list, Part::List;
+    OpId, Op, op;
+    ListId, List, list;
     ReadId, Read, read;
     CallbackId, Callback, callback;
 }
 
+macro_rules! ids_with_roles {
+    ($($ty:ident, $id:ident, $method:ident;)*) => {$(
+        impl Ids for $ty {
+            fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
+                *self = map.$method(*self, role)?;
+                Ok(())
+            }
+            #[inline]
+            fn part(&self) -> Part<'_> {
+                Part::Id(Id::$id(*self))
+            }
+        }
+    )*};
+}
+
+ids_with_roles! {
+    TensorId, Tensor, tensor;
+    EventId, Event, event;
+}
+
 impl Ids for Point {
-    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
-        visit(Id::Point(*self), role);
-    }
     fn remap<R: Remap>(&mut self, _: Role, map: &mut R) -> Result<(), R::Error> {
         *self = map.point(*self)?;
         Ok(())
@@ -206,34 +214,7 @@ impl Ids for Point {
     }
 }
 
-impl Ids for TensorId {
-    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
-        visit(Id::Tensor(*self), role);
-    }
-    fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
-        *self = map.tensor(*self, role)?;
-        Ok(())
-    }
-    #[inline]
-    fn part(&self) -> Part<'_> {
-        Part::Tensor(*self)
-    }
-}
-
-impl Ids for EventId {
-    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
-        visit(Id::Event(*self), role);
-    }
-    fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
-        *self = map.event(*self, role)?;
-        Ok(())
-    }
-}
-
 impl Ids for Operand {
-    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
-        visit(Id::Tensor(self.tensor), role);
-    }
     fn remap<R: Remap>(&mut self, _: Role, map: &mut R) -> Result<(), R::Error> {
         *self = map.operand(*self)?;
         Ok(())
@@ -244,47 +225,27 @@ impl Ids for Operand {
     }
 }
 
-impl Ids for Operands {
-    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
-        self.iter().for_each(|operand| operand.visit(role, visit));
-    }
-    fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
-        self.iter_mut().try_for_each(|operand| operand.remap(role, map))
-    }
-    #[inline]
-    fn part(&self) -> Part<'_> {
-        Part::Operands(self)
-    }
-}
-
 macro_rules! lists_of_ids {
-    ($($item:ty $(, $part:expr)?;)*) => {$(
-        impl Ids for SmallVec<[$item; 4]> {
-            fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
-                self.iter().for_each(|item| item.visit(role, visit));
-            }
+    ($($list:ty, $part:expr;)*) => {$(
+        impl Ids for $list {
             fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
                 self.iter_mut().try_for_each(|item| item.remap(role, map))
             }
-            $(fn part(&self) -> Part<'_> {
+            #[inline]
+            fn part(&self) -> Part<'_> {
                 $part(self)
-            })?
+            }
         }
     )*};
 }
 
 lists_of_ids! {
-    Point, Part::Points;
-    TensorId;
+    Operands, Part::Operands;
+    SmallVec<[Point; 4]>, Part::Points;
+    SmallVec<[TensorId; 4]>, Part::Tensors;
 }
 
 impl Ids for Via {
-    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
-        match self {
-            Via::Device(event) => event.visit(role, visit),
-            Via::Host => {}
-        }
-    }
     fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
         match self {
             Via::Device(event) => event.remap(role, map),
@@ -298,12 +259,6 @@ impl Ids for Via {
 }
 
 impl Ids for Resolution {
-    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
-        match self {
-            Resolution::Implied(point) => point.visit(role, visit),
-            Resolution::Device | Resolution::Host | Resolution::Known | Resolution::Fenced => {}
-        }
-    }
     fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
         match self {
             Resolution::Implied(point) => point.remap(role, map),
@@ -312,12 +267,18 @@ impl Ids for Resolution {
             }
         }
     }
+    #[inline]
+    fn part(&self) -> Part<'_> {
+        match self {
+            Resolution::Implied(point) => Part::Point(point),
+            Resolution::Device | Resolution::Host | Resolution::Known | Resolution::Fenced => {
+                Part::Other
+            }
+        }
+    }
 }
 
 impl Ids for Placement {
-    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
-        self.arena.visit(role, visit);
-    }
     fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
         self.arena.remap(role, map)
     }
@@ -328,29 +289,27 @@ impl Ids for Placement {
 }
 
 macro_rules! without_ids {
-    ($($ty:ty $(, $part:expr)?;)*) => {$(
+    ($($ty:ty, $of:ident => $part:expr;)*) => {$(
         impl Ids for $ty {
-            fn visit(&self, _: Role, _: &mut impl FnMut(Id, Role)) {}
             fn remap<R: Remap>(&mut self, _: Role, _: &mut R) -> Result<(), R::Error> {
                 Ok(())
             }
-            $(fn part(&self) -> Part<'_> {
-                $part(self)
-            })?
+            #[inline]
+            fn part(&self) -> Part<'_> {
+                let $of = self;
+                $part
+            }
         }
     )*};
 }
 
 without_ids! {
-    Arc<Attrs>;
-    Priority;
-    TensorSpec, Part::Spec;
+    Arc<Attrs>, _attrs => Part::Other;
+    Priority, _priority => Part::Other;
+    TensorSpec, spec => Part::Spec(spec);
 }
 
 impl<T: Ids> Ids for Box<T> {
-    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
-        (**self).visit(role, visit);
-    }
     fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
         (**self).remap(role, map)
     }
@@ -361,16 +320,8 @@ impl<T: Ids> Ids for Box<T> {
 }
 
 impl<T: Ids> Ids for Option<T> {
-    fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
-        if let Some(field) = self {
-            field.visit(role, visit);
-        }
-    }
     fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
-        match self {
-            Some(field) => field.remap(role, map),
-            None => Ok(()),
-        }
+        self.as_mut().map_or(Ok(()), |field| field.remap(role, map))
     }
     #[inline]
     fn part(&self) -> Part<'_> {

@@ -4,9 +4,8 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-use millstream_types::{
-    Access, EventId, ListId, OpId, Point, StreamId, StreamType, TensorId, TensorSpec, WorkSet,
-};
+use crate::ids::{Id, Role};
+use millstream_types::{Access, EventId, Point, StreamType, TensorId, TensorSpec, WorkSet};
 
 use crate::planner::ArenaId;
 
@@ -110,21 +109,10 @@ pub enum Class {
     Annotates,
 }
 
-impl Class {
-    /// Returns the name used on the reference page.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Class::Computes => "computes",
-            Class::Begins => "begins a tensor",
-            Class::Ends => "ends a tensor",
-            Class::Orders => "orders",
-            Class::Records => "records an event",
-            Class::Waits => "waits",
-            Class::Fences => "orders all streams",
-            Class::Observes => "orders all streams behind points",
-            Class::Annotates => "annotates",
-        }
-    }
+millstream_types::names! {
+    Class: Computes "computes", Begins "begins a tensor", Ends "ends a tensor", Orders "orders",
+    Records "records an event", Waits "waits", Fences "orders all streams",
+    Observes "orders all streams behind points", Annotates "annotates"
 }
 
 /// What instructions of a kind do to their operands, beside what each operand says.
@@ -180,29 +168,41 @@ impl fmt::Display for RunsOn {
     }
 }
 
-/// The content of a field that the queries of an instruction ask for.
+/// The content of a field.
 #[derive(Clone, Copy, Debug)]
 pub enum Part<'a> {
-    /// A stream.
-    Stream(StreamId),
+    /// An id other than those of operands.
+    Id(Id),
     /// A point.
     Point(&'a Point),
     /// Any number of points.
     Points(&'a [Point]),
-    /// A tensor.
-    Tensor(TensorId),
+    /// Any number of tensors.
+    Tensors(&'a [TensorId]),
     /// Operands.
     Operands(&'a [Operand]),
     /// The description of a tensor.
     Spec(&'a TensorSpec),
     /// Memory.
     Placement(&'a Placement),
-    /// An op.
-    Op(OpId),
-    /// An executable.
-    List(ListId),
     /// The means of a wait.
     Via(Via),
     /// Anything else, or an optional field that is empty.
     Other,
+}
+
+impl Part<'_> {
+    /// Calls `visit` with each id of the field.
+    pub(crate) fn visit(self, role: Role, visit: &mut impl FnMut(Id, Role)) {
+        match self {
+            Part::Id(id) => visit(id, role),
+            Part::Point(point) => visit(Id::Point(*point), role),
+            Part::Points(all) => all.iter().for_each(|point| visit(Id::Point(*point), role)),
+            Part::Tensors(all) => all.iter().for_each(|id| visit(Id::Tensor(*id), role)),
+            Part::Operands(all) => all.iter().for_each(|o| visit(Id::Tensor(o.tensor), role)),
+            Part::Placement(placement) => visit(Id::Arena(placement.arena), role),
+            Part::Via(Via::Device(event)) => visit(Id::Event(event), role),
+            Part::Via(Via::Host) | Part::Spec(_) | Part::Other => {}
+        }
+    }
 }

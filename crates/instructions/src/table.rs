@@ -173,7 +173,7 @@ macro_rules! instructions {
                 for defines in [false, true] {
                     match self { $(Body::$name { $($field),* } => {
                         $(if (role!($($role)?) == Role::Defines) == defines {
-                            $field.visit(role!($($role)?), visit);
+                            $field.part().visit(role!($($role)?), visit);
                         })*
                     })* }
                 }
@@ -474,11 +474,11 @@ pub struct Instruction {
     pub origin: Origin,
 }
 
-/// The content of the first field of this type, and of this role if one is given.
+/// The content of the first field of this kind, and of this role if one is given.
 macro_rules! part {
-    ($body:ident, $type:ident($content:ident) $(if $wanted:expr)? => $value:expr) => {
+    ($body:ident, $part:pat $(if $wanted:expr)? => $value:expr) => {
         $body.find(|_role, part| match part {
-            Part::$type($content) $(if _role == $wanted)? => Some($value),
+            $part $(if _role == $wanted)? => Some($value),
             _ => None,
         })
     };
@@ -488,13 +488,13 @@ impl Body {
     /// Returns the point that the instruction takes in its stream's order, if it takes one.
     #[inline]
     pub fn at(&self) -> Option<Point> {
-        part!(self, Point(point) if Role::Takes => *point)
+        part!(self, Part::Point(point) if Role::Takes => *point)
     }
 
     /// Returns the single point that the instruction waits for, if there is one.
     #[inline]
     pub fn until(&self) -> Option<Point> {
-        part!(self, Point(point) if Role::Awaits => *point)
+        part!(self, Part::Point(point) if Role::Awaits => *point)
     }
 
     /// Returns the points that the instruction comes after, or that all later ones do.
@@ -509,39 +509,39 @@ impl Body {
 
     /// Returns the means of the instruction's wait, if it waits.
     pub fn via(&self) -> Option<Via> {
-        part!(self, Via(via) => via)
+        part!(self, Part::Via(via) => via)
     }
 
     /// Returns the stream that the instruction names beside its points, if it names one.
     pub fn on(&self) -> Option<StreamId> {
-        part!(self, Stream(stream) => stream)
+        part!(self, Part::Id(Id::Stream(stream)) => stream)
     }
 
     /// Returns the op that the instruction calls, if it calls one.
     pub fn op(&self) -> Option<OpId> {
-        part!(self, Op(op) => op)
+        part!(self, Part::Id(Id::Op(op)) => op)
     }
 
     /// Returns the executable that the instruction launches, if it launches one.
     pub fn list(&self) -> Option<ListId> {
-        part!(self, List(list) => list)
+        part!(self, Part::Id(Id::List(list)) => list)
     }
 
     /// Returns the tensors that the instruction uses, and how it uses each.
     #[inline]
     pub fn operands(&self) -> &[Operand] {
-        part!(self, Operands(operands) => operands).unwrap_or_default()
+        part!(self, Part::Operands(operands) => operands).unwrap_or_default()
     }
 
     /// Returns the memory that begins to be used with the instruction: a storage's or a call's
     /// workspace.
     pub fn placement(&self) -> Option<&Placement> {
-        part!(self, Placement(placement) => placement)
+        part!(self, Part::Placement(placement) => placement)
     }
 
     /// Returns the tensor that begins with the instruction, with its description.
     pub fn begins(&self) -> Option<(TensorId, &TensorSpec)> {
-        self.tensor(Role::Defines).zip(part!(self, Spec(spec) => spec))
+        self.tensor(Role::Defines).zip(part!(self, Part::Spec(spec) => spec))
     }
 
     /// Returns the tensor whose storage the begun tensor shares, if the instruction begins a view.
@@ -555,7 +555,7 @@ impl Body {
     }
 
     fn tensor(&self, wanted: Role) -> Option<TensorId> {
-        part!(self, Tensor(tensor) if wanted => tensor)
+        part!(self, Part::Id(Id::Tensor(tensor)) if wanted => tensor)
     }
 
     /// Returns the second point that a `StreamWait` by device takes: its record, on the stream that

@@ -5,25 +5,16 @@
 //! the tensors whose earlier uses, on the stream that it waits for, come no later than its point.
 //! Where no wait of the instruction itself is for such a use, the stream knows it already.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use millstream_instructions::assigner::LastUses;
 use millstream_types::{Point, StreamId};
 
 use crate::from_list::Building;
 use crate::model::{NONE, Resolution, Wait};
 
-/// The uses of a storage since its last write.
-#[derive(Default)]
-struct Uses {
-    write: Option<Point>,
-    reads: Vec<Point>,
-}
-
 /// The uses of the storages of a list.
-#[derive(Default)]
-pub(crate) struct Causes {
-    uses: HashMap<u32, Uses>,
-}
+pub(crate) type Causes = LastUses<u32, Point>;
 
 impl Building {
     /// Gives the waits of an instruction, at a point of the list, their tensors, and adds its needs
@@ -34,9 +25,8 @@ impl Building {
         let operands = self.profile.operands_of(&self.profile.instructions[own as usize]).to_vec();
         for operand in &operands {
             let storage = self.profile.tensors[operand.tensor as usize].storage;
-            let Some(uses) = causes.uses.get(&storage) else { continue };
-            let reads = uses.reads.iter().filter(|_| operand.writes);
-            for use_of in uses.write.iter().chain(reads).filter(|p| p.stream != at.stream) {
+            let before = causes.before(&storage, operand.writes);
+            for use_of in before.filter(|p| p.stream != at.stream) {
                 let (seq, tensors) = needs.entry(use_of.stream).or_default();
                 *seq = use_of.seq.max(*seq);
                 if !tensors.contains(&operand.tensor) {
@@ -46,11 +36,7 @@ impl Building {
         }
         for operand in &operands {
             let storage = self.profile.tensors[operand.tensor as usize].storage;
-            let uses = causes.uses.entry(storage).or_default();
-            match operand.writes {
-                true => *uses = Uses { write: Some(at), reads: Vec::new() },
-                false => uses.reads.push(at),
-            }
+            causes.add(storage, operand.writes, at);
         }
         for (stream, (seq, tensors)) in needs {
             let until = self.at(Point::new(stream, seq));

@@ -32,37 +32,15 @@ pub enum Family {
     Other,
 }
 
+millstream_types::names! {
+    Family: Products "matrix products", Convolution "convolution, pooling",
+    Attention "attention, embedding", Normalisation "normalisation, softmax, loss",
+    Elementwise "elementwise", Reductions "reductions, sorting",
+    Creation "creation, random numbers", Movement "copies, views, indexing",
+    Collectives "collectives", Other "other"
+}
+
 impl Family {
-    /// All families, in the order of their numbers in pages.
-    pub const ALL: [Family; 10] = [
-        Family::Products,
-        Family::Convolution,
-        Family::Attention,
-        Family::Normalisation,
-        Family::Elementwise,
-        Family::Reductions,
-        Family::Creation,
-        Family::Movement,
-        Family::Collectives,
-        Family::Other,
-    ];
-
-    /// Returns the title in a legend.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Family::Products => "matrix products",
-            Family::Convolution => "convolution, pooling",
-            Family::Attention => "attention, embedding",
-            Family::Normalisation => "normalisation, softmax, loss",
-            Family::Elementwise => "elementwise",
-            Family::Reductions => "reductions, sorting",
-            Family::Creation => "creation, random numbers",
-            Family::Movement => "copies, views, indexing",
-            Family::Collectives => "collectives",
-            Family::Other => "other",
-        }
-    }
-
     /// Returns the family of the instructions with a name.
     ///
     /// ```

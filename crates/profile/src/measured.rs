@@ -115,7 +115,7 @@ fn of_op(op: &str, stats: &InferenceStats) -> Vec<String> {
     let InferenceStats { hits, misses, passed, replaced } = stats;
     let mut lines = vec![format!("{op}: {hits} found, {misses} not found, {replaced} replaced")];
     for (reason, count) in NotKept::ALL.iter().zip(passed).filter(|(_, count)| **count > 0) {
-        lines.push(format!("{op}: {count} never kept, {}", reason.reason()));
+        lines.push(format!("{op}: {count} never kept, {reason}"));
     }
     lines
 }

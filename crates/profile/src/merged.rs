@@ -1,34 +1,45 @@
 //! Several ranks in one profile.
 
-use std::collections::HashMap;
-
-use crate::model::{NONE, Profile, Runs};
+use crate::interned::Interned;
+use crate::model::{NONE, Of, Profile, Runs, Times};
 
 /// Returns one profile of several ranks' profiles, each with the time at which it began. The
 /// streams, arenas and ranges of a rank have its number in their names.
 pub fn merged(title: &str, ranks: Vec<(u64, Profile)>) -> Profile {
     let began = ranks.iter().map(|(began, _)| *began).min().unwrap_or(0);
     let mut all = Profile { title: title.to_owned(), ..Profile::default() };
-    let mut interned = [HashMap::new(), HashMap::new(), HashMap::new()];
-    for (rank, (own_begin, profile)) in (0..).zip(ranks) {
+    let mut interned: [Interned<String>; 3] = Default::default();
+    for (rank, (own_begin, mut profile)) in (0..).zip(ranks) {
         let later = own_begin - began;
         let is_first = rank == 0;
         all.source = profile.source;
         all.host_workers = all.host_workers.max(profile.host_workers);
         all.is_inline = profile.is_inline;
         all.handoff = all.handoff.or(profile.handoff);
-        merge_runs(&mut all.runs, profile.runs);
+        merge_runs(&mut all.runs, std::mem::take(&mut profile.runs));
         all.total = all.total.max(profile.total + later);
         let of_rank = |remark: &String| format!("rank {rank}: {remark}");
         all.remarks.extend(profile.remarks.iter().map(of_rank));
-        let [streams, arenas, tensors, storages, operands] = [
-            all.streams.len(),
-            all.arenas.len(),
-            all.tensors.len(),
-            all.storages.len(),
-            all.operands.len(),
-        ]
-        .map(|count| count as u32);
+        let mut numbers = |kind: usize, own: &mut Vec<String>, all: &mut Vec<String>| {
+            let own = std::mem::take(own).into_iter();
+            own.map(|text| interned[kind].number(text, all)).collect::<Vec<u32>>()
+        };
+        let names = numbers(0, &mut profile.names, &mut all.names);
+        let places = numbers(1, &mut profile.places, &mut all.places);
+        let arguments = numbers(2, &mut profile.arguments, &mut all.arguments);
+        let named = |all: &[u32], own: u32| all.get(own as usize).copied().unwrap_or(NONE);
+        profile.each_position(&mut |of, k| {
+            *k = match of {
+                Of::Names => named(&names, *k),
+                Of::Places => named(&places, *k),
+                Of::Arguments => named(&arguments, *k),
+                Of::Instructions => moved(*k, all.instructions.len()),
+                Of::Streams => moved(*k, all.streams.len()),
+                Of::Tensors => moved(*k, all.tensors.len()),
+                Of::Storages => moved(*k, all.storages.len()),
+                Of::Arenas => moved(*k, all.arenas.len()),
+            };
+        });
         let tapes = all.streams.iter().filter_map(|s| s.tape).max().map_or(0, |max| max + 1);
         let workers = all.streams.iter().filter_map(|s| s.worker).max().map_or(0, |max| max + 1);
         let threads = all.ranges.iter().map(|r| r.thread + 1).max().unwrap_or(0);
@@ -39,58 +50,21 @@ pub fn merged(title: &str, ranks: Vec<(u64, Profile)>) -> Profile {
             stream.rank = rank;
             stream
         }));
-        all.arenas.extend(profile.arenas.iter().map(of_rank));
-        all.tensors.extend(profile.tensors.into_iter().map(|mut tensor| {
-            tensor.storage = moved(tensor.storage, storages);
-            tensor
-        }));
-        all.operands.extend(profile.operands.into_iter().map(|mut operand| {
-            operand.tensor += tensors;
-            operand
-        }));
-        let before = all.instructions.len() as u32;
-        let at = |k: u32| moved(k, before);
-        let mut name = |kind: usize, own: u32, from: &[String], to: &mut Vec<String>| {
-            let Some(text) = from.get(own as usize) else { return NONE };
-            *interned[kind].entry(text.clone()).or_insert_with(|| {
-                to.push(text.clone());
-                to.len() as u32 - 1
-            })
-        };
-        for mut instruction in profile.instructions {
-            instruction.name = name(0, instruction.name, &profile.names, &mut all.names);
-            instruction.place = name(1, instruction.place, &profile.places, &mut all.places);
-            instruction.arguments = instruction
-                .arguments
-                .map(|own| name(2, own, &profile.arguments, &mut all.arguments));
-            instruction.stream = moved(instruction.stream, streams);
+        let operands = all.operands.len() as u32;
+        all.instructions.extend(profile.instructions.into_iter().map(|mut instruction| {
             instruction.operands = instruction.operands.map(|operand| operand + operands);
             instruction.issued = instruction.issued.map(|issued| issued + later);
-            instruction.times = instruction.times.map(|mut times| {
-                times.ready += later;
-                times.start += later;
-                times.end += later;
-                times
+            instruction.times = instruction.times.map(|Times { ready, start, end }| {
+                let [ready, start, end] = [ready, start, end].map(|at| at + later);
+                Times { ready, start, end }
             });
-            instruction.parent = at(instruction.parent);
-            all.instructions.push(instruction);
-        }
-        all.storages.extend(profile.storages.into_iter().map(|mut storage| {
-            storage.arena = moved(storage.arena, arenas);
-            storage.tensor = moved(storage.tensor, tensors);
-            storage.allocated = at(storage.allocated);
-            storage.released = at(storage.released);
-            storage.last_use = at(storage.last_use);
-            storage
+            instruction
         }));
-        all.waits.extend(profile.waits.into_iter().map(|mut wait| {
-            wait.waiter = at(wait.waiter);
-            wait.until = at(wait.until);
-            wait.user = at(wait.user);
-            wait.covered_by = at(wait.covered_by);
-            wait.tensors.iter_mut().for_each(|tensor| *tensor += tensors);
-            wait
-        }));
+        all.arenas.extend(profile.arenas.iter().map(of_rank));
+        all.tensors.extend(profile.tensors);
+        all.operands.extend(profile.operands);
+        all.storages.extend(profile.storages);
+        all.waits.extend(profile.waits);
         all.ranges.extend(profile.ranges.into_iter().map(|mut range| {
             range.name = if is_first { range.name } else { of_rank(&range.name) };
             range.thread += threads;
@@ -99,7 +73,6 @@ pub fn merged(title: &str, ranks: Vec<(u64, Profile)>) -> Profile {
             range
         }));
         all.pauses.extend(profile.pauses.into_iter().map(|mut pause| {
-            pause.until = at(pause.until);
             pause.rank = rank;
             pause.begin += later;
             pause.end += later;
@@ -110,8 +83,8 @@ pub fn merged(title: &str, ranks: Vec<(u64, Profile)>) -> Profile {
 }
 
 /// Returns a position behind so many others.
-const fn moved(own: u32, by: u32) -> u32 {
-    if own == NONE { NONE } else { own + by }
+const fn moved(own: u32, by: usize) -> u32 {
+    if own == NONE { NONE } else { own + by as u32 }
 }
 
 /// Adds the runs of a rank. All ranks have the times of the program's runs.
@@ -128,7 +101,7 @@ fn merge_runs(all: &mut Runs, own: Runs) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Instruction, Role, Stream, Times, Wait};
+    use crate::model::{Instruction, Role, Stream, Wait};
 
     fn rank(end: u64) -> Profile {
         let times = Some(Times { ready: 1, start: 1, end });

@@ -30,15 +30,8 @@ pub enum Source {
     Imported,
 }
 
-impl Source {
-    /// Returns the word that titles use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Source::Measured => "measured",
-            Source::Predicted => "predicted",
-            Source::Imported => "imported",
-        }
-    }
+millstream_types::names! {
+    Source: Measured "measured", Predicted "predicted", Imported "imported"
 }
 
 /// A stream, or a thread of the program.
@@ -120,20 +113,9 @@ pub enum Role {
     Order,
 }
 
-impl Role {
-    /// All roles, in the order of their numbers in files.
-    pub const ALL: [Role; 10] = [
-        Role::Work,
-        Role::Wait,
-        Role::Record,
-        Role::Fence,
-        Role::Allocate,
-        Role::View,
-        Role::Release,
-        Role::Observe,
-        Role::Launch,
-        Role::Order,
-    ];
+millstream_types::names! {
+    Role: Work "work", Wait "wait", Record "record", Fence "fence", Allocate "allocate",
+    View "view", Release "release", Observe "observe", Launch "launch", Order "order"
 }
 
 /// How an instruction ended.
@@ -147,6 +129,10 @@ pub enum Outcome {
     Failed,
     /// It was skipped, as an operand was poisoned.
     Skipped,
+}
+
+millstream_types::names! {
+    Outcome: Completed "completed", Failed "failed", Skipped "skipped"
 }
 
 /// When an instruction ran, in nanoseconds since the profile's start.
@@ -205,7 +191,7 @@ impl Instruction {
 }
 
 /// A use of a tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operand {
     /// The tensor.
     pub tensor: u32,
@@ -232,16 +218,11 @@ pub enum Resolution {
     Implied,
 }
 
-impl Resolution {
-    /// All resolutions, in the order of their numbers in files.
-    pub const ALL: [Resolution; 5] = [
-        Resolution::Device,
-        Resolution::Host,
-        Resolution::Known,
-        Resolution::Fenced,
-        Resolution::Implied,
-    ];
+millstream_types::names! {
+    Resolution: Device "device", Host "host", Known "known", Fenced "fenced", Implied "implied"
+}
 
+impl Resolution {
     /// Returns whether no wait was made.
     pub const fn is_elided(self) -> bool {
         matches!(self, Resolution::Known | Resolution::Fenced | Resolution::Implied)
@@ -335,8 +316,8 @@ pub struct Runs {
     pub ops: BTreeMap<String, Vec<u64>>,
 }
 
-/// A profile.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// A profile. In files, what `#[serde(skip)]` stands at is columns of numbers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
     /// The program's name.
     pub title: String,
@@ -354,16 +335,21 @@ pub struct Profile {
     pub places: Vec<String>,
     /// The arguments of calls, as `dim=[0], keepdim=true`; empty for a call without any. Seed and
     /// offset of a random op are left out: they only tell one draw from another.
+    #[serde(default)]
     pub arguments: Vec<String>,
     /// The tensors.
     pub tensors: Vec<Tensor>,
     /// The storages.
+    #[serde(skip)]
     pub storages: Vec<Storage>,
     /// The instructions, in program order; the steps of a launch stand before it.
+    #[serde(skip)]
     pub instructions: Vec<Instruction>,
     /// The operands of all instructions.
+    #[serde(skip)]
     pub operands: Vec<Operand>,
     /// The needs to wait.
+    #[serde(skip)]
     pub waits: Vec<Wait>,
     /// The ranges of the program.
     pub ranges: Vec<Range>,
@@ -372,19 +358,46 @@ pub struct Profile {
     /// The time of the whole run: [`Profile::parts`] divides it.
     pub total: u64,
     /// How many workers the host's streams share; 0 if that is not known.
+    #[serde(default)]
     pub host_workers: u32,
     /// Whether the program ran the host's streams itself, call by call: by the inline driver.
+    #[serde(default)]
     pub is_inline: bool,
     /// The mean time from the end of a call of one worker to the beginning of a call of another one
     /// that has waited for it, in nanoseconds, on the computer of the run; none if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handoff: Option<u64>,
     /// All repeats of the program, if it was run several times: this profile is of one in the
     /// middle.
+    #[serde(default)]
     pub runs: Runs,
     /// The rates that the computer of the run reaches, if they were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak: Option<Rates>,
     /// The time of PyTorch's calls of each op, without `aten::`, if the recording has a timeline.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub recorded: BTreeMap<String, u64>,
+}
+
+/// What a position in a profile is one of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// [`Profile::instructions`].
+    Instructions,
+    /// [`Profile::streams`].
+    Streams,
+    /// [`Profile::names`].
+    Names,
+    /// [`Profile::places`].
+    Places,
+    /// [`Profile::arguments`].
+    Arguments,
+    /// [`Profile::tensors`].
+    Tensors,
+    /// [`Profile::storages`].
+    Storages,
+    /// [`Profile::arenas`].
+    Arenas,
 }
 
 /// The times of a program, and of the reads of its outputs behind it.
@@ -505,6 +518,32 @@ impl Profile {
                 tensor.name = (*name).to_owned();
             }
         }
+    }
+
+    /// Calls `found` with every position in the profile but those of operands.
+    pub fn each_position(&mut self, found: &mut dyn FnMut(Of, &mut u32)) {
+        for instruction in &mut self.instructions {
+            found(Of::Names, &mut instruction.name);
+            found(Of::Places, &mut instruction.place);
+            found(Of::Streams, &mut instruction.stream);
+            found(Of::Instructions, &mut instruction.parent);
+            instruction.arguments.iter_mut().for_each(|k| found(Of::Arguments, k));
+            instruction.submitter.iter_mut().for_each(|k| found(Of::Instructions, k));
+        }
+        self.operands.iter_mut().for_each(|operand| found(Of::Tensors, &mut operand.tensor));
+        for Wait { waiter, until, user, covered_by, tensors, .. } in &mut self.waits {
+            let instructions = [waiter, until, user, covered_by];
+            instructions.into_iter().for_each(|k| found(Of::Instructions, k));
+            tensors.iter_mut().for_each(|k| found(Of::Tensors, k));
+        }
+        self.tensors.iter_mut().for_each(|tensor| found(Of::Storages, &mut tensor.storage));
+        for Storage { arena, tensor, allocated, released, last_use, .. } in &mut self.storages {
+            found(Of::Arenas, arena);
+            found(Of::Tensors, tensor);
+            let instructions = [allocated, released, last_use];
+            instructions.into_iter().for_each(|k| found(Of::Instructions, k));
+        }
+        self.pauses.iter_mut().for_each(|pause| found(Of::Instructions, &mut pause.until));
     }
 
     /// Returns the operands of an instruction.

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use millstream_instructions::assigner::LastUses;
+
 use crate::model::{Instruction, NONE, Profile, Role, Stream, Times};
 
 /// Why an instruction comes after another one.
@@ -30,13 +32,6 @@ pub struct Order {
     edges: Vec<(u32, Reason)>,
 }
 
-/// The uses of a storage since its last write.
-#[derive(Default)]
-struct Uses {
-    write: Option<u32>,
-    reads: Vec<u32>,
-}
-
 /// A launch whose steps are added.
 struct Launch {
     /// The streams of its steps.
@@ -57,7 +52,7 @@ struct Ordering<'a> {
     gate: Vec<u32>,
     /// What the host of each rank has waited for.
     observed: HashMap<u32, Vec<u32>>,
-    uses: HashMap<u32, Uses>,
+    uses: LastUses<u32, u32>,
     launches: HashMap<u32, Launch>,
 }
 
@@ -78,7 +73,7 @@ impl Order {
             of_tape: HashMap::new(),
             gate: vec![NONE; profile.streams.len()],
             observed: HashMap::new(),
-            uses: HashMap::new(),
+            uses: LastUses::default(),
             launches: HashMap::new(),
         };
         for (k, instruction) in (0..).zip(&profile.instructions) {
@@ -147,18 +142,11 @@ impl Ordering<'_> {
         }
         for operand in self.profile.operands_of(instruction) {
             let storage = self.profile.tensors[operand.tensor as usize].storage;
-            let uses = self.uses.entry(storage).or_default();
             if pool {
-                let written = uses.write.map(|write| (write, Reason::Data));
-                self.order.edges.extend(written);
-                let reads = if operand.writes { &uses.reads[..] } else { &[] };
-                self.order.edges.extend(reads.iter().map(|&read| (read, Reason::Data)));
+                let before = self.uses.before(&storage, operand.writes);
+                self.order.edges.extend(before.map(|k| (k, Reason::Data)));
             }
-            if operand.writes {
-                *uses = Uses { write: Some(k), reads: Vec::new() };
-            } else {
-                uses.reads.push(k);
-            }
+            self.uses.add(storage, operand.writes, k);
         }
         if instruction.role != Role::Fence {
             self.gate[stream] = if pool && instruction.role == Role::Wait { k } else { NONE };

@@ -217,13 +217,6 @@ impl RunOptions {
         self
     }
 
-    /// Sets [`RunOptions::expected_cores`].
-    #[must_use]
-    pub const fn expected_cores(mut self, cores: u32) -> RunOptions {
-        self.expected_cores = Some(cores);
-        self
-    }
-
     /// Returns the number of host streams that can run side by side: no more than cores.
     pub(crate) fn cores(&self) -> usize {
         let cores = self.expected_cores.map_or(self.machine.host_workers, |cores| cores as usize);
@@ -265,27 +258,6 @@ impl RunOptions {
         self.remat = budgets.into_iter().collect();
         self
     }
-
-    /// Sets [`RunOptions::faults`].
-    #[must_use]
-    pub fn faults(mut self, faults: FaultPlan) -> RunOptions {
-        self.faults = Some(faults);
-        self
-    }
-
-    /// Sets [`RunOptions::cancellation`].
-    #[must_use]
-    pub fn cancellation(mut self, cancellation: Cancellation) -> RunOptions {
-        self.cancellation = Some(cancellation);
-        self
-    }
-
-    /// Sets [`RunOptions::progress`].
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> RunOptions {
-        self.progress = Some(progress);
-        self
-    }
 }
 
 millstream_types::setters! {
@@ -306,6 +278,10 @@ millstream_types::setters! {
     tf32: bool,
     nccl: bool,
     collective_checks: CollectiveChecks,
+    expected_cores = Some: u32,
+    faults = Some: FaultPlan,
+    cancellation = Some: Cancellation,
+    progress = Some: Progress,
 }
 
 impl RunOptions {

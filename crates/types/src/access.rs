@@ -1,7 +1,5 @@
 //! How an instruction uses an operand.
 
-use std::fmt;
-
 /// How an instruction uses an operand's storage.
 ///
 /// ```
@@ -54,24 +52,12 @@ impl Access {
             _ => Access::ReadWrite,
         }
     }
+}
 
-    /// Returns the name used in text forms.
-    ///
+crate::names! {
     /// ```
     /// # use millstream_types::*;
     /// assert_eq!(Access::ReadWrite.name(), "readwrite");
     /// ```
-    pub const fn name(self) -> &'static str {
-        match self {
-            Access::Read => "read",
-            Access::Write => "write",
-            Access::ReadWrite => "readwrite",
-        }
-    }
-}
-
-impl fmt::Display for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
+    Access: Read "read", Write "write", ReadWrite "readwrite"
 }

@@ -1,6 +1,5 @@
 //! Element types.
 
-use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
@@ -47,31 +46,17 @@ pub enum DType {
     C128,
 }
 
-impl DType {
-    /// Every dtype, in the order of the documentation.
-    ///
+crate::names! {
     /// ```
     /// # use millstream_types::*;
-    /// assert_eq!(DType::ALL.iter().filter(|dtype| dtype.is_complex()).count(), 2);
+    /// assert_eq!(DType::F32.name(), "f32");
     /// ```
-    pub const ALL: [DType; 15] = [
-        DType::F32,
-        DType::F64,
-        DType::F16,
-        DType::BF16,
-        DType::I64,
-        DType::I32,
-        DType::I16,
-        DType::I8,
-        DType::U8,
-        DType::U16,
-        DType::U32,
-        DType::U64,
-        DType::Bool,
-        DType::C64,
-        DType::C128,
-    ];
+    DType:
+    F32 "f32", F64 "f64", F16 "f16", BF16 "bf16", I64 "i64", I32 "i32", I16 "i16", I8 "i8",
+    U8 "u8", U16 "u16", U32 "u32", U64 "u64", Bool "bool", C64 "c64", C128 "c128"
+}
 
+impl DType {
     /// The dtypes of real numbers that have arithmetic, and bool, in the same order.
     ///
     /// ```
@@ -194,32 +179,6 @@ impl DType {
         matches!(self, DType::U16 | DType::U32 | DType::U64)
     }
 
-    /// Returns the name used in text forms and files.
-    ///
-    /// ```
-    /// # use millstream_types::*;
-    /// assert_eq!(DType::F32.name(), "f32");
-    /// ```
-    pub const fn name(self) -> &'static str {
-        match self {
-            DType::F32 => "f32",
-            DType::F64 => "f64",
-            DType::F16 => "f16",
-            DType::BF16 => "bf16",
-            DType::I64 => "i64",
-            DType::I32 => "i32",
-            DType::I16 => "i16",
-            DType::I8 => "i8",
-            DType::U8 => "u8",
-            DType::U16 => "u16",
-            DType::U32 => "u32",
-            DType::U64 => "u64",
-            DType::Bool => "bool",
-            DType::C64 => "c64",
-            DType::C128 => "c128",
-        }
-    }
-
     /// Returns the dtype that holds values of both, as PyTorch promotes two tensors of one or more
     /// dimensions: bool < integers < floats < complex numbers; u8 with a signed integer gives the
     /// next wider signed integer; f16 with bf16 gives f32. u16, u32 and u64 promote with floats
@@ -269,12 +228,6 @@ impl DType {
             // The only remaining pair is i8 with u8.
             _ => I16,
         }
-    }
-}
-
-impl fmt::Display for DType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

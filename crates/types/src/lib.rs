@@ -25,6 +25,7 @@
 //! | [`error`] | the error enum, failed instructions |
 //! | [`overdue`] | reports of instructions that exceed their time limit |
 //! | [`panics`] | the guard that code of the program runs behind |
+//! | `names` | [`names!`] of the values of enumerations |
 //! | `setters` | [`setters!`] for options |
 //! | [`text`] | the text form that lists and the programs of fused ops share |
 //! | [`nearest`] | suggestions for misspelt names |
@@ -41,6 +42,7 @@ pub mod error;
 pub mod id;
 pub mod layout;
 pub mod mesh;
+mod names;
 pub mod nearest;
 pub mod origin;
 pub mod overdue;

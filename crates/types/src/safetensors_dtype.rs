@@ -26,22 +26,6 @@ pub const fn in_safetensors(dtype: DType) -> Dtype {
 }
 
 /// Returns the dtype of elements that a safetensors file holds; none if Millstream lacks it.
-pub const fn of_safetensors(dtype: Dtype) -> Option<DType> {
-    Some(match dtype {
-        Dtype::F32 => DType::F32,
-        Dtype::F64 => DType::F64,
-        Dtype::F16 => DType::F16,
-        Dtype::BF16 => DType::BF16,
-        Dtype::I64 => DType::I64,
-        Dtype::I32 => DType::I32,
-        Dtype::I16 => DType::I16,
-        Dtype::I8 => DType::I8,
-        Dtype::U8 => DType::U8,
-        Dtype::U16 => DType::U16,
-        Dtype::U32 => DType::U32,
-        Dtype::U64 => DType::U64,
-        Dtype::BOOL => DType::Bool,
-        Dtype::C64 => DType::C64,
-        _ => return None,
-    })
+pub fn of_safetensors(dtype: Dtype) -> Option<DType> {
+    DType::ALL.into_iter().find(|own| in_safetensors(*own) == dtype)
 }

@@ -30,23 +30,12 @@ pub enum Reduction {
     Min,
 }
 
-impl Reduction {
-    /// Every reduction.
-    pub const ALL: [Reduction; 3] = [Reduction::Sum, Reduction::Max, Reduction::Min];
-
-    /// Returns the name that collectives use.
-    ///
+crate::names! {
     /// ```
     /// # use millstream_types::*;
     /// assert_eq!(Reduction::Sum.name(), "sum");
     /// ```
-    pub const fn name(self) -> &'static str {
-        match self {
-            Reduction::Sum => "sum",
-            Reduction::Max => "max",
-            Reduction::Min => "min",
-        }
-    }
+    Reduction: Sum "sum", Max "max", Min "min"
 }
 
 /// How the ranks along one axis of a mesh hold a tensor.

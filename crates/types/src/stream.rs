@@ -247,19 +247,12 @@ pub enum StreamMode {
     Pool,
 }
 
-impl StreamMode {
-    /// Returns the name used in text forms and files.
-    ///
+crate::names! {
     /// ```
     /// # use millstream_types::*;
     /// assert_eq!(StreamMode::InOrder.name(), "in-order");
     /// ```
-    pub const fn name(self) -> &'static str {
-        match self {
-            StreamMode::InOrder => "in-order",
-            StreamMode::Pool => "pool",
-        }
-    }
+    StreamMode: InOrder "in-order", Pool "pool"
 }
 
 /// A stream's identity: device, type, index. Streams that a program names and streams that a

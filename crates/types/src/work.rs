@@ -1,10 +1,6 @@
 //! Kinds of work that streams accept.
 
 use std::fmt;
-use std::str::FromStr;
-
-use crate::error::{Error, Result};
-use crate::nearest::did_you_mean;
 
 /// A kind of work that a stream accepts. The kinds that a type of stream accepts are all that the
 /// builder and the verifier know about the type.
@@ -26,48 +22,10 @@ pub enum WorkKind {
     Job,
 }
 
-impl WorkKind {
-    /// Every kind, in the order of the documentation.
-    pub const ALL: [WorkKind; 7] = [
-        WorkKind::Compute,
-        WorkKind::CopyIn,
-        WorkKind::CopyOut,
-        WorkKind::Collective,
-        WorkKind::Barrier,
-        WorkKind::Section,
-        WorkKind::Job,
-    ];
-
-    /// The name used in text forms.
-    pub const fn name(self) -> &'static str {
-        match self {
-            WorkKind::Compute => "compute",
-            WorkKind::CopyIn => "copy-in",
-            WorkKind::CopyOut => "copy-out",
-            WorkKind::Collective => "collective",
-            WorkKind::Barrier => "barrier",
-            WorkKind::Section => "section",
-            WorkKind::Job => "job",
-        }
-    }
-}
-
-impl fmt::Display for WorkKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for WorkKind {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<WorkKind> {
-        WorkKind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| Error::Unknown {
-            what: "kind of work",
-            name: text.to_owned(),
-            help: did_you_mean(text, WorkKind::ALL.iter().map(|kind| kind.name())),
-        })
-    }
+crate::names! {
+    WorkKind, "kind of work":
+    Compute "compute", CopyIn "copy-in", CopyOut "copy-out", Collective "collective",
+    Barrier "barrier", Section "section", Job "job"
 }
 
 /// A set of kinds of work.

@@ -25,9 +25,9 @@
 //! a device and back, and that the engine orders and poisons by storages. [`verify`] runs nothing
 //! and decides conflicts by bytes. Its [`Verdict`] holds the violations, the number of compared
 //! pairs, and which waits are needed. `verify` proves every list that `check` accepts.
-//! [`verify_ranks`] compares the lists of several ranks; [`rank_calls`] returns what one list
-//! asks of the other ranks. [`same_operations`] compares two accepted lists, such as those before
-//! and after a pass.
+//! [`verify_ranks`] compares the lists of several ranks; [`rank_calls`] returns the calls by which
+//! one list meets those of the other ranks. [`same_operations`] compares two accepted lists, such
+//! as those before and after a pass.
 //!
 //! # No deadlock
 //! A list is in program order, and streams receive their instructions in that order. Every
@@ -129,8 +129,7 @@ use millstream_instructions::{CheckedList, InstructionList};
 pub use check::MOST_VIOLATIONS;
 use check::Mode;
 pub use ranks::{
-    ChannelCalls, CommunicatorRules, ListedCall, RankSite, RankViolation, RanksVerdict, rank_calls,
-    verify_ranks,
+    CommunicatorRules, RankSite, RankViolation, RanksVerdict, rank_calls, verify_ranks,
 };
 pub use repair::{Repair, repair};
 pub use same::{Difference, same_operations, same_when_folded};

@@ -347,30 +347,8 @@ pub enum Violation {
 impl Violation {
     /// Returns the index of the instruction that violates the rule; of two, the later one. Returns
     /// `None` if the header violates it.
-    pub const fn index(&self) -> Option<usize> {
-        match self {
-            Violation::Race { later, .. } => Some(later.site.index),
-            Violation::ReusedTooEarly { new, .. } | Violation::MemoryInUse { new, .. } => {
-                Some(new.index)
-            }
-            Violation::PastStorage { .. }
-            | Violation::NotDeclared { .. }
-            | Violation::InExecutable { .. } => None,
-            Violation::BadLaunch { site, .. }
-            | Violation::SameGeneration { site, .. }
-            | Violation::BadPlace { site, .. }
-            | Violation::NotAlive { site, .. }
-            | Violation::LivesAlready { site, .. }
-            | Violation::WrongStream { site, .. }
-            | Violation::OutOfOrder { site, .. }
-            | Violation::NoSuchPoint { site, .. }
-            | Violation::NotRecorded { site, .. }
-            | Violation::OtherRecord { site, .. }
-            | Violation::Held { site, .. }
-            | Violation::NotOpen { site }
-            | Violation::NotClosed { site }
-            | Violation::Callback { site } => Some(site.index),
-        }
+    pub fn index(&self) -> Option<usize> {
+        self.sites().first().map(|(site, _)| site.index)
     }
 
     /// Returns the rule's name in reports.

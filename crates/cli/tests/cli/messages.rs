@@ -501,7 +501,8 @@ fn ranks_are_one_program() {
     write(1, "");
     let output = millstream(folder.path(), &arguments);
     assert_eq!(status(&output), 2, "{}", text(&output.stderr));
-    let missing = "rank 1 makes no call of its number, 0 of the barriers of all ranks";
+    let missing =
+        "rank 0 in global_sync() at ./rank0.json:2 waits for rank 1, which does not make the call";
     assert!(message(&output.stderr).contains(missing), "{}", text(&output.stderr));
 }
 

@@ -143,7 +143,7 @@ fn ranks_that_wait_for_one_another_are_not_proven() {
     assert!(error.contains("rank 0 in recv_(f32[1]) at") && error.contains("rank 1 in"), "{error}");
     // A run refuses the ranks before it starts, with the same words.
     let run = millstream(folder.path(), &["run", "."]);
-    let refused = text(&run.stderr);
+    let refused = message(&run.stderr);
     assert_eq!(run.status.code(), Some(2), "{refused}");
     assert!(refused.contains("these can never proceed: rank 0 in recv_(f32[1]) at"), "{refused}");
     let report = fs::read_to_string(folder.path().join("report.json")).unwrap();

@@ -37,24 +37,16 @@ pub enum Fault {
     DeviceLost,
 }
 
-impl Fault {
-    /// All kinds of faults.
-    pub const ALL: [Fault; 13] = [
-        Fault::Allocation,
-        Fault::EventCreation,
-        Fault::StreamCreation,
-        Fault::LaunchRefused,
-        Fault::WorkError,
-        Fault::WorkPanic,
-        Fault::WorkErrorAfterRun,
-        Fault::RecordRefused,
-        Fault::WaitRefused,
-        Fault::RecordFailsLate,
-        Fault::WaitFailsLate,
-        Fault::NeverCompletes,
-        Fault::DeviceLost,
-    ];
+millstream_types::names! {
+    Fault: Allocation "allocation", EventCreation "event creation",
+    StreamCreation "stream creation", LaunchRefused "launch refused", WorkError "work error",
+    WorkPanic "work panic", WorkErrorAfterRun "work error after run",
+    RecordRefused "record refused", WaitRefused "wait refused",
+    RecordFailsLate "record fails late", WaitFailsLate "wait fails late",
+    NeverCompletes "never completes", DeviceLost "device lost"
+}
 
+impl Fault {
     /// Returns the kind of call into which the fault can be injected.
     pub const fn site(self) -> Site {
         match self {

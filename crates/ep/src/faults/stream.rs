@@ -101,7 +101,7 @@ impl Stream for FaultyStream {
         if fault == Some(Fault::LaunchRefused) {
             return Err(self.device.error("refuses the launch"));
         }
-        let mut work = FaultyWork { work, fault, device: &self.device };
+        let mut work = FaultyWork { work, fault, device: self.device.clone() };
         let progress = self.inner.submit(&mut work)?;
         Ok(self.keep_ticket(progress))
     }

@@ -1,6 +1,7 @@
 //! Work that fails as planned.
 
 use std::any::Any;
+use std::ops::DerefMut;
 use std::sync::Arc;
 
 use anyhow::bail;
@@ -10,24 +11,18 @@ use crate::device::{Work, WorkResult};
 use super::plan::Fault;
 use super::state::FaultState;
 
-/// Submitted work with its fault.
-pub(super) struct FaultyWork<'a> {
-    pub(super) work: &'a mut dyn Work,
+/// Submitted work with its fault: borrowed, or owned by a device that runs it after `submit` has
+/// returned.
+pub(super) struct FaultyWork<W> {
+    pub(super) work: W,
     pub(super) fault: Option<Fault>,
-    pub(super) device: &'a Arc<FaultState>,
-}
-
-/// The owned form of [`FaultyWork`], for devices that run work after `submit` has returned.
-struct DetachedFaultyWork {
-    work: Box<dyn Work>,
-    fault: Option<Fault>,
-    device: Arc<FaultState>,
+    pub(super) device: Arc<FaultState>,
 }
 
 fn run(
     device: &FaultState,
     fault: Option<Fault>,
-    work: &mut dyn Work,
+    work: &mut (impl Work + ?Sized),
     native: &dyn Any,
 ) -> WorkResult {
     let Some(_running) = device.begin_work() else { bail!("{}", device.error("is lost")) };
@@ -45,22 +40,7 @@ fn run(
     }
 }
 
-impl Work for FaultyWork<'_> {
-    fn run(&mut self, native: &dyn Any) -> WorkResult {
-        run(self.device, self.fault, self.work, native)
-    }
-
-    fn runs_on_host(&self) -> bool {
-        self.work.runs_on_host()
-    }
-
-    fn detach(&mut self) -> Box<dyn Work> {
-        let (fault, device) = (self.fault, self.device.clone());
-        Box::new(DetachedFaultyWork { work: self.work.detach(), fault, device })
-    }
-}
-
-impl Work for DetachedFaultyWork {
+impl<W: DerefMut<Target: Work> + Send> Work for FaultyWork<W> {
     fn run(&mut self, native: &dyn Any) -> WorkResult {
         run(&self.device, self.fault, &mut *self.work, native)
     }
@@ -71,7 +51,7 @@ impl Work for DetachedFaultyWork {
 
     fn detach(&mut self) -> Box<dyn Work> {
         let (fault, device) = (self.fault, self.device.clone());
-        Box::new(DetachedFaultyWork { work: self.work.detach(), fault, device })
+        Box::new(FaultyWork { work: self.work.detach(), fault, device })
     }
 }
 

@@ -27,12 +27,9 @@ use millstream_vm::{Cancellation, DriverKind, MachineConfig, Schedule};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use crate::simulate::{Finding, Trial};
+use crate::simulate::{Finding, Trial, both, compare, compare_faulty, refused};
 
 use turns::{Fault, Seen, Turns};
-
-/// The memory of each device unless the options set one.
-const MEMORY: u64 = 1 << 30;
 
 /// The programs of several ranks with the results of their inline run.
 pub struct RankSimulator {
@@ -74,10 +71,7 @@ impl RankSimulator {
     /// # Errors
     /// A mistake in one of the programs, or in their collectives.
     pub fn new(programs: &[Arc<Program>], options: &RunOptions) -> Result<RankSimulator, RunError> {
-        let limit = options.memory_limit.or(Some(MEMORY));
-        let options = options.clone().emit(true).repeat(1).memory_limit(limit);
-        let inline = options.clone().threads(1);
-        let inline = inline.machine(|config| config.driver(DriverKind::Inline));
+        let (options, inline) = both(options);
         let (_, communicators) = Turns::communicators(programs.len(), 0, None);
         let prepared = programs.iter().zip(&communicators).map(|(program, communicator)| {
             let own = |config: MachineConfig| config.communicator(communicator.clone());
@@ -85,7 +79,7 @@ impl RankSimulator {
         });
         let prepared = prepared.collect::<Result<_, _>>()?;
         let inline = run_ranks(programs.to_vec(), &inline)?;
-        let refused = refused(inline.iter().filter_map(|report| report.list.as_ref()));
+        let refused = first_refusal(&inline);
         Ok(RankSimulator { prepared, options, inline, refused })
     }
 
@@ -190,24 +184,12 @@ impl RankSimulator {
     /// Compares a run without a fault with the inline one.
     fn compare(&self, ran: &Ran) -> Option<Finding> {
         for (rank, (ran, inline)) in ran.reports.iter().zip(&self.inline).enumerate() {
-            let at = |text: &str| format!("rank{rank}/{text}");
-            let ran = match ran {
-                Ok(ran) => ran,
-                Err(error) => return Some(Finding::Failed(at(&error.to_string()))),
+            let found = match ran {
+                Ok(ran) => compare(ran, inline),
+                Err(error) => Some(Finding::Failed(error.to_string())),
             };
-            if let Some(failure) = ran.failures.first()
-                && inline.failures.is_empty()
-            {
-                return Some(Finding::Failed(at(&failure.to_string())));
-            }
-            for (output, inline) in ran.outputs.iter().zip(&inline.outputs) {
-                if (&output.spec, &output.bytes) != (&inline.spec, &inline.bytes) {
-                    return Some(Finding::Differs(at(&output.name)));
-                }
-            }
-            if ran.certificate() != inline.certificate() {
-                let message = at("the list is not the one that the inline driver was given");
-                return Some(Finding::List(message));
+            if let Some(found) = found {
+                return Some(found.of_rank(rank));
             }
         }
         None
@@ -219,20 +201,8 @@ impl RankSimulator {
         for (rank, (ran, inline)) in ran.reports.iter().zip(&self.inline).enumerate() {
             // A host read that fails may end the program.
             let Ok(ran) = ran else { continue };
-            for (output, inline) in ran.outputs.iter().zip(&inline.outputs) {
-                let is_right = (&output.spec, &output.bytes) == (&inline.spec, &inline.bytes);
-                if output.spec.is_some() && !is_right {
-                    return Some(format!(
-                        "rank{rank}/{} is wrong and passes as right",
-                        output.name
-                    ));
-                }
-                if output.spec.is_none() && inline.spec.is_some() && ran.failures.is_empty() {
-                    return Some(format!(
-                        "rank{rank}/{} is missing, and nothing failed",
-                        output.name
-                    ));
-                }
+            if let Some(found) = compare_faulty(ran, inline) {
+                return Some(format!("rank {rank}: {found}"));
             }
             let is_other = rank != wrong.rank() && inline.failures.is_empty();
             let unnamed = ran.failures.iter().find(|failure| {
@@ -242,9 +212,8 @@ impl RankSimulator {
             if let Some(failure) = unnamed {
                 return Some(format!("rank {rank} is not told of {culprit}: {failure}"));
             }
-            if ran.list.as_ref().is_some_and(|list| millstream_verify::check(list.clone()).is_err())
-            {
-                return Some(format!("the checker refuses the list of rank {rank}"));
+            if let Some(found) = ran.list.as_ref().and_then(refused) {
+                return Some(found.of_rank(rank).to_string());
             }
         }
         None
@@ -274,13 +243,11 @@ impl Drop for Leaving<'_> {
 }
 
 /// Returns the first objection to the lists of all ranks.
-fn refused<'a>(lists: impl Iterator<Item = &'a InstructionList>) -> Option<Finding> {
-    let lists: Vec<&InstructionList> = lists.collect();
-    for (rank, list) in lists.iter().enumerate() {
-        if let Err(violations) = millstream_verify::check((*list).clone()) {
-            let first = violations.first().map_or_else(String::new, ToString::to_string);
-            return Some(Finding::List(format!("the list of rank {rank} is refused: {first}")));
-        }
+fn first_refusal(reports: &[RunReport]) -> Option<Finding> {
+    let lists: Vec<&InstructionList> = reports.iter().filter_map(|r| r.list.as_ref()).collect();
+    let of_rank = |(rank, list): (usize, &&_)| Some(refused(list)?.of_rank(rank));
+    if let Some(found) = lists.iter().enumerate().find_map(of_rank) {
+        return Some(found);
     }
     let verdict = verify_ranks(&lists, CommunicatorRules::Own);
     let first = verdict.violations.first()?;

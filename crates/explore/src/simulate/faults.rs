@@ -15,8 +15,8 @@ use millstream_types::{Failure, TensorId};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use crate::simulate::{Finding, Simulator, Trial, same};
-use millstream_runner::{OutputReport, RunError, RunReport, Steps};
+use crate::simulate::{Finding, Simulator, Trial, compare_faulty, same};
+use millstream_runner::{RunError, RunReport, Steps};
 use millstream_vm::Cancellation;
 
 impl Simulator {
@@ -86,29 +86,14 @@ impl Simulator {
         Ok(Trial { schedule: ran.schedule, finding: found.map(describe) })
     }
 
-    /// Returns a message about the first output that exists and differs from the inline driver's.
-    fn wrong_output(&self, ran: &RunReport) -> Option<String> {
-        let both = ran.outputs.iter().zip(&self.inline.outputs);
-        let mut existing = both.filter(|(output, _)| output.spec.is_some());
-        let differs =
-            |(a, b): &(&OutputReport, &OutputReport)| (&a.spec, &a.bytes) != (&b.spec, &b.bytes);
-        let (output, _) = existing.find(differs)?;
-        Some(format!("the output '{}' is wrong and passes as right", output.name))
-    }
-
     /// Checks a run in which one stream never completes. Outputs that do not depend on the stream
     /// must be right; the others must be missing, with an error that says that nothing can move.
     fn check_stuck_run(&self, ran: &RunReport) -> Option<String> {
         let proceeds = |e: &&TraceError| !e.to_string().contains("nothing can move");
-        let wrong = self
-            .wrong_output(ran)
+        let wrong = compare_faulty(ran, &self.inline)
             .or_else(|| ran.failures.iter().find(proceeds).map(|e| e.to_string()));
         if wrong.is_some() {
             return wrong;
-        }
-        let unread = ran.outputs.iter().any(|output| output.spec.is_none());
-        if unread && ran.failures.is_empty() {
-            return Some("an output is missing, and no stream is stuck".to_owned());
         }
         // A run that was abandoned has no list.
         let first = first_causes(ran.list.as_ref()?, ran.stuck.as_ref()?);
@@ -121,13 +106,9 @@ impl Simulator {
     }
 
     fn check_run(&self, ran: &RunReport) -> Option<String> {
-        let wrong = self.wrong_output(ran);
+        let wrong = compare_faulty(ran, &self.inline);
         if wrong.is_some() {
             return wrong;
-        }
-        let unread = ran.outputs.iter().any(|o| o.spec.is_none());
-        if unread && ran.failures.is_empty() {
-            return Some("an output is missing, and nothing failed".to_owned());
         }
         // A run that was abandoned has no list, and the program's list does not contain the
         // failures within launches.

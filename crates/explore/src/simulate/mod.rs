@@ -31,7 +31,7 @@ use millstream_trace::{LoadOptions, Program, load_bytes};
 use millstream_vm::{DriverKind, MachineConfig, Schedule};
 
 use millstream_runner::{
-    Prepared, RunError, RunOptions, RunReport, Steps, prepare, take_as_checked,
+    OutputReport, Prepared, RunError, RunOptions, RunReport, Steps, prepare, take_as_checked,
 };
 
 pub use shrink::{Shrunk, shrink};
@@ -69,6 +69,17 @@ pub enum Finding {
 }
 
 impl Finding {
+    /// Returns the finding as one of a rank.
+    pub(crate) fn of_rank(self, rank: usize) -> Finding {
+        let at = |text: String| format!("rank{rank}/{text}");
+        match self {
+            Finding::Differs(output) => Finding::Differs(at(output)),
+            Finding::Failed(message) => Finding::Failed(at(message)),
+            Finding::Fault(message) => Finding::Fault(at(message)),
+            Finding::List(message) => Finding::List(at(message)),
+        }
+    }
+
     /// Returns whether both findings are of the same kind.
     pub fn is_like(&self, other: &Finding) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
@@ -152,24 +163,42 @@ impl Simulator {
     }
 
     fn compare(&self, ran: &RunReport) -> Option<Finding> {
-        if let Some(failure) = ran.failures.first()
-            && self.inline.failures.is_empty()
-        {
-            return Some(Finding::Failed(failure.to_string()));
-        }
-        for (output, inline) in ran.outputs.iter().zip(&self.inline.outputs) {
-            if (&output.spec, &output.bytes) != (&inline.spec, &inline.bytes) {
-                return Some(Finding::Differs(output.name.clone()));
-            }
-        }
-        let (list, inline) = (ran.list.as_ref()?, self.inline.list.as_ref()?);
-        // The checker is deterministic: it says the same of the same list.
-        if same(list, inline) {
-            return None;
-        }
-        let message = "the list is not the one that the inline driver was given".to_owned();
-        refused(list).filter(|_| self.checked).or(Some(Finding::List(message)))
+        let found = compare(ran, &self.inline)?;
+        let list = ran.list.as_ref().filter(|_| self.checked && matches!(found, Finding::List(_)));
+        list.and_then(refused).or(Some(found))
     }
+}
+
+/// Compares a run without a fault with the inline one.
+pub(crate) fn compare(ran: &RunReport, inline: &RunReport) -> Option<Finding> {
+    if let Some(failure) = ran.failures.first()
+        && inline.failures.is_empty()
+    {
+        return Some(Finding::Failed(failure.to_string()));
+    }
+    let mut both = ran.outputs.iter().zip(&inline.outputs);
+    if let Some((output, _)) = both.find(|(a, b)| (&a.spec, &a.bytes) != (&b.spec, &b.bytes)) {
+        return Some(Finding::Differs(output.name.clone()));
+    }
+    // The checker is deterministic: it says the same of the same list.
+    let (list, inline) = (ran.list.as_ref()?, inline.list.as_ref()?);
+    let message = "the list is not the one that the inline driver was given".to_owned();
+    (!same(list, inline)).then_some(Finding::List(message))
+}
+
+/// Compares a run with a fault with the inline one: each output is right or missing, and missing
+/// only if something failed.
+pub(crate) fn compare_faulty(ran: &RunReport, inline: &RunReport) -> Option<String> {
+    let mut both = ran.outputs.iter().zip(&inline.outputs);
+    let is_wrong = |(a, b): &(&OutputReport, &OutputReport)| {
+        a.spec.is_some() && (&a.spec, &a.bytes) != (&b.spec, &b.bytes)
+    };
+    if let Some((output, _)) = both.find(is_wrong) {
+        return Some(format!("the output '{}' is wrong and passes as right", output.name));
+    }
+    let is_missing = ran.outputs.iter().any(|output| output.spec.is_none());
+    (is_missing && ran.failures.is_empty())
+        .then(|| "an output is missing, and nothing failed".to_owned())
 }
 
 /// The memory of each device for random programs: enough for all tensors that one has at once.
@@ -206,7 +235,7 @@ pub fn random_program(seed: u64) -> Result<Arc<Program>, RunError> {
 
 /// Returns the options of simulated runs and of the inline run. Both get the same memory limit on
 /// every computer, because the list of a program that is short of memory depends on the limit.
-fn both(options: &RunOptions) -> (RunOptions, RunOptions) {
+pub(crate) fn both(options: &RunOptions) -> (RunOptions, RunOptions) {
     let memory_limit = options.memory_limit.or(Some(MEMORY));
     let options = options.clone().emit(true).repeat(1).memory_limit(memory_limit);
     let inline = options.clone().threads(1).machine(|config| config.driver(DriverKind::Inline));
@@ -217,7 +246,7 @@ fn both(options: &RunOptions) -> (RunOptions, RunOptions) {
 const MEMORY: u64 = 1 << 30;
 
 /// Returns the checker's first objection to a list.
-fn refused(list: &InstructionList) -> Option<Finding> {
+pub(crate) fn refused(list: &InstructionList) -> Option<Finding> {
     let violations = millstream_verify::check(list.clone()).err()?;
     let first = violations.first().map_or_else(String::new, ToString::to_string);
     Some(Finding::List(format!("the list is refused: {first}")))

@@ -8,7 +8,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use millstream_trace::{Action, Body, Executable, Program, Results, Statement, Target, ValueRef};
+use millstream_trace::{
+    Action, Body, Executable, Program, Results, Statement, StreamRef, Target, ValueRef,
+};
 
 use crate::simulate::{Finding, Simulator};
 use millstream_runner::RunOptions;
@@ -238,109 +240,99 @@ fn retain(
 /// Returns the program without a stream, if nothing names it. Later streams may get other numbers.
 fn without_stream(program: &Program, at: usize) -> Option<Program> {
     let mut program = program.clone();
-    let mut used = false;
-    let mut moved = |k: u32| {
-        used |= k as usize == at;
-        if k as usize > at { k - 1 } else { k }
-    };
-    for_each_statement(&mut program, &mut |statement| match &mut statement.action {
-        Action::Call(call) => {
-            if let Some(stream) = &mut call.stream {
-                stream.0 = moved(stream.0);
-            }
-        }
-        Action::Touch { stream, .. } => {
-            if let Some(stream) = stream {
-                stream.0 = moved(stream.0);
-            }
-        }
-        Action::Launch(launch) => {
-            if let Some(stream) = &mut launch.stream {
-                stream.0 = moved(stream.0);
-            }
-        }
-        Action::Record { stream, .. } | Action::Wait { stream, .. } => stream.0 = moved(stream.0),
-        Action::StreamWait { from, to } => {
-            from.0 = moved(from.0);
-            to.0 = moved(to.0);
-        }
-        Action::Synchronize(stream) => stream.0 = moved(stream.0),
-        Action::Release(_)
-        | Action::Read(_)
-        | Action::Barrier
-        | Action::GlobalSync
-        | Action::CriticalSection { .. } => {}
+    let is_used = renumber(&mut program, at, |name| match name {
+        Name::Stream(stream) => Some(&mut stream.0),
+        Name::Value(_) => None,
     });
     program.streams.remove(at);
-    (!used).then_some(program)
+    (!is_used).then_some(program)
 }
 
 /// Returns the program without an initial tensor, if nothing names it.
 fn without_tensor(program: &Program, at: usize) -> Option<Program> {
     let mut program = program.clone();
-    let mut used = false;
-    let mut moved = |value: &mut ValueRef| {
-        used |= value.index() == at;
-        if value.index() > at {
-            value.0 -= 1;
-        }
-    };
-    for executable in &mut program.executables {
-        executable.inputs.iter_mut().for_each(|input| moved(&mut input.value));
-        executable.results.iter_mut().for_each(|result| moved(&mut result.value));
-        executable.bound.iter_mut().for_each(&mut moved);
-    }
-    for output in &mut program.outputs {
-        output.value.iter_mut().for_each(&mut moved);
-    }
-    for_each_statement(&mut program, &mut |statement| match &mut statement.action {
-        Action::Call(call) => {
-            call.inputs.iter_mut().for_each(&mut moved);
-            match &mut call.results {
-                Results::New(values) | Results::Into(values) => {
-                    values.iter_mut().for_each(&mut moved);
-                }
-            }
-        }
-        Action::Release(values) => values.iter_mut().for_each(&mut moved),
-        Action::Read(value) => moved(value),
-        Action::Touch { tensors, .. } | Action::CriticalSection { tensors, .. } => {
-            tensors.iter_mut().for_each(&mut moved);
-        }
-        Action::Launch(launch) => {
-            launch.inputs.iter_mut().chain(&mut launch.workspaces).for_each(&mut moved);
-            for target in launch.outputs.iter_mut().flatten() {
-                match target {
-                    Target::New(value) | Target::Into(value) => moved(value),
-                }
-            }
-        }
-        Action::Record { .. }
-        | Action::Wait { .. }
-        | Action::StreamWait { .. }
-        | Action::Barrier
-        | Action::GlobalSync
-        | Action::Synchronize(_) => {}
+    let is_used = renumber(&mut program, at, |name| match name {
+        Name::Value(value) => Some(&mut value.0),
+        Name::Stream(_) => None,
     });
     program.tensors.remove(at);
     program.values.remove(at);
-    (!used).then_some(program)
+    (!is_used).then_some(program)
 }
 
-/// Applies `change` to every statement, also in executables and sections.
-fn for_each_statement(program: &mut Program, change: &mut dyn FnMut(&mut Statement)) {
-    fn all(statements: &mut [Statement], change: &mut dyn FnMut(&mut Statement)) {
-        for statement in statements {
-            change(statement);
-            if let Action::CriticalSection { body, .. } = &mut statement.action {
-                all(body, change);
-            }
+/// What a statement names.
+enum Name<'a> {
+    Stream(&'a mut StreamRef),
+    Value(&'a mut ValueRef),
+}
+
+/// Counts down the names with numbers above `at`. Returns whether one is `at` itself.
+fn renumber(
+    program: &mut Program,
+    at: usize,
+    number: impl Fn(Name<'_>) -> Option<&mut u32>,
+) -> bool {
+    let mut is_used = false;
+    each_name(program, &mut |name| {
+        if let Some(number) = number(name) {
+            is_used |= *number as usize == at;
+            *number -= u32::from(*number as usize > at);
         }
-    }
+    });
+    is_used
+}
+
+/// Calls `found` with all that the program's statements, executables and outputs name.
+fn each_name(program: &mut Program, found: &mut dyn FnMut(Name<'_>)) {
     for executable in &mut program.executables {
-        all(&mut executable.block.statements, change);
+        executable.inputs.iter_mut().for_each(|input| found(Name::Value(&mut input.value)));
+        executable.results.iter_mut().for_each(|result| found(Name::Value(&mut result.value)));
+        executable.bound.iter_mut().for_each(|value| found(Name::Value(value)));
+        names_of(&mut executable.block.statements, found);
+    }
+    for output in &mut program.outputs {
+        output.value.iter_mut().for_each(|value| found(Name::Value(value)));
     }
     if let Body::Statements(block) = &mut program.body {
-        all(&mut block.statements, change);
+        names_of(&mut block.statements, found);
+    }
+}
+
+fn names_of(statements: &mut [Statement], found: &mut dyn FnMut(Name<'_>)) {
+    for statement in statements {
+        let mut streams: Vec<&mut StreamRef> = Vec::new();
+        let mut values: Vec<&mut ValueRef> = Vec::new();
+        match &mut statement.action {
+            Action::Call(call) => {
+                streams.extend(&mut call.stream);
+                values.extend(&mut call.inputs);
+                match &mut call.results {
+                    Results::New(results) | Results::Into(results) => values.extend(results),
+                }
+            }
+            Action::Touch { stream, tensors, .. } => {
+                streams.extend(stream);
+                values.extend(tensors);
+            }
+            Action::Launch(launch) => {
+                streams.extend(&mut launch.stream);
+                values.extend(launch.inputs.iter_mut().chain(&mut launch.workspaces));
+                values.extend(launch.outputs.iter_mut().flatten().map(|target| match target {
+                    Target::New(value) | Target::Into(value) => value,
+                }));
+            }
+            Action::Record { stream, .. } | Action::Wait { stream, .. } => streams.push(stream),
+            Action::StreamWait { from, to } => streams.extend([from, to]),
+            Action::Synchronize(stream) => streams.push(stream),
+            Action::Release(released) => values.extend(released),
+            Action::Read(value) => values.push(value),
+            Action::CriticalSection { tensors, body } => {
+                values.extend(tensors);
+                names_of(body, found);
+            }
+            Action::Barrier | Action::GlobalSync => {}
+        }
+        streams.into_iter().for_each(|stream| found(Name::Stream(stream)));
+        values.into_iter().for_each(|value| found(Name::Value(value)));
     }
 }

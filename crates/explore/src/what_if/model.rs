@@ -11,24 +11,16 @@ use super::costs::Costs;
 /// ratio of two models.
 #[derive(Clone, Debug)]
 pub struct Kernels {
-    model: Model,
-    measured_on: Option<Model>,
-    device: Option<String>,
+    /// The model.
+    pub model: Model,
+    /// The model of the device that was measured: a kernel takes its measured time in the ratio of
+    /// the two models. Without it, a kernel takes the model's time.
+    pub measured_on: Option<Model>,
+    /// The kind of the model's devices that the kernels go to, whose streams run side by side.
+    pub device: Option<String>,
 }
 
 impl Kernels {
-    /// Describes kernels with the times of a model. With `measured_on`, the model of the device
-    /// that was measured, a kernel takes its measured time in the ratio of the two models instead.
-    pub fn new(model: Model, measured_on: Option<Model>) -> Kernels {
-        Kernels { model, measured_on, device: None }
-    }
-
-    /// Moves the kernels to the model's device of this kind, whose streams run side by side.
-    #[must_use]
-    pub fn on(self, device: Option<String>) -> Kernels {
-        Kernels { device, ..self }
-    }
-
     pub(super) fn name(&self) -> &str {
         &self.model.name
     }

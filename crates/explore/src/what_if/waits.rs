@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use millstream_instructions::assigner::LastUses;
 use millstream_profile::Profile;
-use millstream_profile::model::{Instruction, NONE, Operand, Resolution, Role, Wait};
+use millstream_profile::model::{Instruction, NONE, Of, Operand, Resolution, Role, Wait};
 use millstream_profile::order::Order;
 
 use super::costs::{Cost, Costs, is_of_thread};
@@ -13,13 +14,6 @@ use super::threads::observed;
 /// For each stream, how many instructions of the profile are known to have passed: those of the
 /// stream among them.
 type Clock = Vec<u32>;
-
-/// The uses of a storage since its last write.
-#[derive(Default)]
-struct Uses {
-    write: Option<u32>,
-    reads: Vec<u32>,
-}
 
 /// A need of an instruction to come after one of another stream.
 struct Need {
@@ -42,7 +36,7 @@ struct Needs<'a> {
     host: Clock,
     /// What each launch comes after, and so its steps.
     launches: HashMap<u32, Clock>,
-    uses: HashMap<u32, Uses>,
+    uses: LastUses<u32, u32>,
     all: Vec<Need>,
 }
 
@@ -111,28 +105,21 @@ pub(super) fn rebuilt(old: &Profile, costs: &Costs, streams: &[u32]) -> (Profile
         last.get_mut(stream).into_iter().for_each(|last| *last = at);
     }
     let at = |k: u32| positions.get(k as usize).copied().unwrap_or(NONE);
-    for wait in &mut made.waits {
+    let mut waits = std::mem::take(&mut made.waits);
+    for wait in &mut waits {
         wait.user = at(wait.user);
         if wait.waiter == NONE {
             wait.waiter = wait.user;
         }
     }
-    made.waits.extend(bare.waits.into_iter().map(|wait| Wait {
-        waiter: at(wait.waiter),
-        until: at(wait.until),
-        user: NONE,
-        ..wait
-    }));
-    for storage in &mut made.storages {
-        for place in [&mut storage.allocated, &mut storage.released, &mut storage.last_use] {
-            *place = at(*place);
+    // What stays has the old positions.
+    made.waits = bare.waits.into_iter().map(|wait| Wait { user: NONE, ..wait }).collect();
+    made.each_position(&mut |of, k| {
+        if of == Of::Instructions {
+            *k = at(*k);
         }
-    }
-    made.pauses.iter_mut().for_each(|pause| pause.until = at(pause.until));
-    for instruction in &mut made.instructions {
-        instruction.parent = at(instruction.parent);
-        instruction.submitter = instruction.submitter.map(at);
-    }
+    });
+    made.waits.splice(0..0, waits);
     // The submission of an instruction that is gone takes no time.
     let submitters = old.instructions.iter().zip(gone).filter(|(_, gone)| *gone);
     for submitter in submitters.filter_map(|(i, _)| i.submitter) {
@@ -173,7 +160,7 @@ impl<'a> Needs<'a> {
     /// Returns the needs of a profile whose instructions have no waits for their tensors.
     fn of(profile: &'a Profile) -> Vec<Need> {
         let (order, observed) = (Order::of(profile), observed(profile));
-        let (clocks, uses, all) = (Vec::new(), HashMap::new(), Vec::new());
+        let (clocks, uses, all) = (Vec::new(), LastUses::default(), Vec::new());
         let (host, launches) = (vec![0; profile.streams.len()], HashMap::new());
         let mut needs = Needs { profile, order, clocks, host, launches, uses, all };
         for k in 0..profile.instructions.len() {
@@ -202,11 +189,7 @@ impl<'a> Needs<'a> {
         }
         for operand in self.call(k as u32) {
             let storage = self.storage(operand);
-            let uses = self.uses.entry(storage).or_default();
-            match operand.writes {
-                true => *uses = Uses { write: Some(k as u32), reads: Vec::new() },
-                false => uses.reads.push(k as u32),
-            }
+            self.uses.add(storage, operand.writes, k as u32);
         }
         clock
     }
@@ -259,9 +242,7 @@ impl<'a> Needs<'a> {
         }
         let mut needs: BTreeMap<Reverse<u32>, Vec<u32>> = BTreeMap::new();
         for operand in self.call(user) {
-            let Some(uses) = self.uses.get(&self.storage(operand)) else { continue };
-            let reads = uses.reads.iter().filter(|_| operand.writes);
-            for &earlier in uses.write.iter().chain(reads) {
+            for earlier in self.uses.before(&self.storage(operand), operand.writes) {
                 let tensors = needs.entry(Reverse(earlier)).or_default();
                 if !tensors.contains(&operand.tensor) {
                     tensors.push(operand.tensor);

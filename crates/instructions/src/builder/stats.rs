@@ -146,19 +146,8 @@ pub enum NotKept {
     Operand,
 }
 
-impl NotKept {
-    /// All reasons.
-    pub const ALL: [NotKept; 5] =
-        [NotKept::Into, NotKept::Section, NotKept::Inputs, NotKept::Requested, NotKept::Operand];
-
-    /// Returns the reason as a text.
-    pub const fn reason(self) -> &'static str {
-        match self {
-            NotKept::Into => "into given tensors",
-            NotKept::Section => "within critical sections",
-            NotKept::Inputs => "with many inputs",
-            NotKept::Requested => "behind requested waits",
-            NotKept::Operand => "on operands of other memory",
-        }
-    }
+millstream_types::names! {
+    NotKept: Into "into given tensors", Section "within critical sections",
+    Inputs "with many inputs", Requested "behind requested waits",
+    Operand "on operands of other memory"
 }

@@ -17,15 +17,15 @@
 
 mod pieces;
 mod read;
+mod rows;
 mod write;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Parts, Pause, Range, Runs, Source, Stream, Tensor};
+use crate::model::Parts;
 use crate::repeats::Repeat;
-use crate::work::Rates;
 
 pub use pieces::{PART, write_for_page};
 pub use read::{ReadError, read, read_pieces};
@@ -35,38 +35,15 @@ pub use write::write;
 const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
-struct Header {
+struct Header<P> {
     version: u32,
-    title: String,
-    source: Source,
-    remarks: Vec<String>,
-    streams: Vec<Stream>,
-    arenas: Vec<String>,
-    names: Vec<String>,
-    places: Vec<String>,
-    #[serde(default)]
-    arguments: Vec<String>,
-    tensors: Vec<Tensor>,
-    ranges: Vec<Range>,
-    pauses: Vec<Pause>,
-    total: u64,
-    #[serde(default)]
-    host_workers: u32,
-    #[serde(default)]
-    is_inline: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    handoff: Option<u64>,
-    #[serde(default)]
-    runs: Runs,
+    #[serde(flatten)]
+    profile: P,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     parts: Vec<Part>,
     /// The times of the program and of the reads of its outputs, for the scripts of a page.
     #[serde(default, skip_deserializing)]
     program: Parts,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    peak: Option<Rates>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    recorded: BTreeMap<String, u64>,
     /// What repeats, for the scripts of a page.
     #[serde(default, skip_serializing_if = "Option::is_none", skip_deserializing)]
     repeats: Option<Vec<Repeat>>,

@@ -1,11 +1,11 @@
 //! Writes a profile in pieces, for the scripts of a page.
 
 use crate::family::Family;
-use crate::model::{NONE, Operand, Profile, Role, Wait};
+use crate::model::{Instruction, NONE, Operand, Profile, Role, Wait};
 use crate::order::{Order, Segment, critical_path};
 use crate::{memory, repeats, work};
 
-use super::write::{Columns, header, instructions, number, operands, piece, storages, waits};
+use super::write::{Columns, header, number, piece};
 use super::{Header, Part, PartHeader};
 
 /// The most instructions of a piece of a page.
@@ -50,19 +50,19 @@ pub(super) fn write_in_parts(profile: &Profile, size: usize) -> Vec<Vec<u8>> {
         // In the order of the instructions, so that a part has its operands together.
         let used: Vec<Operand> = all.iter().flat_map(|i| profile.operands_of(i)).copied().collect();
         let first = written;
-        let ranges = all.iter().map(|i| {
+        let own = all.iter().map(|i| {
             let from = written;
             written += profile.operands_of(i).len() as u32;
-            [from, written]
+            Instruction { operands: [from, written], ..i.clone() }
         });
-        let ranges: Vec<[u32; 2]> = ranges.collect();
+        let own: Vec<Instruction> = own.collect();
         let mut columns = Columns::default();
-        instructions(&mut columns, all, ranges.into_iter());
-        operands(&mut columns, &used);
+        columns.rows(own.iter());
+        columns.rows(used.iter());
         let done: Vec<[u64; 2]> = all.iter().map(|i| work::of(profile, i)).collect();
         columns.f64("operations", done.iter().map(|done| number(done[0])));
         columns.f64("moved", done.iter().map(|done| number(done[1])));
-        waits(&mut columns, waits_of[part].iter().copied());
+        columns.waits(waits_of[part].iter().copied());
         let path = || path_of[part].iter();
         columns.u8("pathKind", path().map(|part| part.0));
         columns.u32("pathInstruction", path().map(|part| part.1));
@@ -78,7 +78,7 @@ pub(super) fn write_in_parts(profile: &Profile, size: usize) -> Vec<Vec<u8>> {
         pieces.push(piece(&PartHeader { columns: columns.places }, &columns.bytes));
     }
     let mut columns = Columns::default();
-    storages(&mut columns, profile);
+    columns.rows(profile.storages.iter());
     memory_over_time(&mut columns, profile);
     makers(&mut columns, profile);
     let families: Vec<Family> = profile.names.iter().map(|name| Family::of(name)).collect();
@@ -89,7 +89,7 @@ pub(super) fn write_in_parts(profile: &Profile, size: usize) -> Vec<Vec<u8>> {
         columns.u8("overviewFamily", family.into_iter());
     }
     let repeats = Some(repeats::of(profile));
-    let families = Family::ALL.map(Family::title).to_vec();
+    let families = Family::ALL.map(Family::name).to_vec();
     let header = Header { parts: stated, repeats, families, ..header(profile, columns.places) };
     pieces[0] = piece(&header, &columns.bytes);
     pieces
@@ -179,7 +179,7 @@ fn memory_over_time(columns: &mut Columns, profile: &Profile) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Instruction, Storage, Tensor};
+    use crate::model::{Storage, Tensor};
 
     /// Returns the numbers of a column of 32 bits.
     fn column(columns: &Columns, name: &str) -> Vec<u32> {

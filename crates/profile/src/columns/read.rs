@@ -6,10 +6,9 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 use serde::de::DeserializeOwned;
 
-use crate::model::{
-    Instruction, NONE, Operand, Outcome, Profile, Resolution, Role, Storage, Times, Wait,
-};
+use crate::model::{NONE, Profile, Wait};
 
+use super::rows::{Cell, Row};
 use super::{Header, PartHeader, Place, VERSION};
 
 /// The most bytes that a file may hold once it is decompressed.
@@ -37,22 +36,10 @@ impl Reading {
         all.ok_or_else(|| format!("the column {name} of {ty} is missing"))
     }
 
-    fn u8(&self, name: &str) -> Result<Vec<u8>, ReadError> {
-        self.bytes(name, "u8", 1)
-    }
-
     fn u32(&self, name: &str) -> Result<Vec<u32>, ReadError> {
         let bytes = self.bytes(name, "u32", 4)?;
         let (all, _) = bytes.as_chunks::<4>();
         Ok(all.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect())
-    }
-
-    /// Returns a column that files of earlier versions lack.
-    fn newer_u32(&self, name: &str, count: usize) -> Result<Vec<u32>, ReadError> {
-        match self.pieces.iter().any(|(places, _)| places.contains_key(name)) {
-            true => self.u32(name),
-            false => Ok(vec![NONE; count]),
-        }
     }
 
     /// Returns whole numbers; none for those below 0.
@@ -65,6 +52,54 @@ impl Reading {
         };
         Ok(all.iter().map(number).collect())
     }
+
+    /// Returns the rows of a table.
+    fn rows<R: Row>(&self) -> Result<Vec<R>, ReadError> {
+        let mut rows = None;
+        for (name, cell) in R::COLUMNS {
+            match cell {
+                Cell::U8(_, set) => fill(&mut rows, self.bytes(name, "u8", 1)?, set)?,
+                Cell::Newer(_, set)
+                    if self.pieces.iter().all(|(of, _)| !of.contains_key(*name)) =>
+                {
+                    rows.iter_mut().flatten().for_each(|row| set(row, NONE));
+                }
+                Cell::U32(_, set) | Cell::Newer(_, set) => fill(&mut rows, self.u32(name)?, set)?,
+                Cell::F64(_, set) => fill(&mut rows, self.f64(name)?, set)?,
+            }
+        }
+        Ok(rows.unwrap_or_default())
+    }
+
+    /// Returns the waits with their tensors.
+    fn waits(&self) -> Result<Vec<Wait>, ReadError> {
+        let mut waits = Some(self.rows::<Wait>()?);
+        let mut tensors = self.u32("waitTensors")?.into_iter();
+        let mut fits = true;
+        fill(&mut waits, self.u32("waitTensorCount")?, |wait, count| {
+            fits &= count as usize <= tensors.len();
+            wait.tensors = tensors.by_ref().take(count as usize).collect();
+        })?;
+        match fits {
+            true => Ok(waits.unwrap_or_default()),
+            false => Err("a wait names too many tensors".to_owned()),
+        }
+    }
+}
+
+/// Puts the numbers of a column into its table, which the first column begins.
+fn fill<R: Row, T>(
+    rows: &mut Option<Vec<R>>,
+    values: Vec<T>,
+    mut set: impl FnMut(&mut R, T),
+) -> Result<(), ReadError> {
+    let new = || std::iter::repeat_with(R::default).take(values.len()).collect();
+    let rows = rows.get_or_insert_with(new);
+    if rows.len() != values.len() {
+        return Err("columns that belong together differ in length".to_owned());
+    }
+    rows.iter_mut().zip(values).for_each(|(row, value)| set(row, value));
+    Ok(())
 }
 
 /// Reads a profile.
@@ -85,7 +120,7 @@ pub fn read_pieces<B: AsRef<[u8]>>(
     let mut room = LIMIT;
     let mut pieces = pieces.into_iter();
     let first = pieces.next().ok_or("the profile ends too early")?;
-    let (header, bytes): (Header, _) = unpacked(first.as_ref(), &mut room)?;
+    let (header, bytes): (Header<Profile>, _) = unpacked(first.as_ref(), &mut room)?;
     if header.version != VERSION {
         let version = header.version;
         return Err(format!("the profile has version {version}, and this is for {VERSION}"));
@@ -99,31 +134,14 @@ pub fn read_pieces<B: AsRef<[u8]>>(
         let (has, parts) = (columns.pieces.len() - 1, header.parts.len());
         return Err(format!("the profile has {has} of its {parts} parts"));
     }
-    let profile = Profile {
-        instructions: instructions(&columns)?,
-        operands: operands(&columns)?,
-        waits: waits(&columns)?,
-        storages: storages(&columns)?,
-        title: header.title,
-        source: header.source,
-        remarks: header.remarks,
-        streams: header.streams,
-        arenas: header.arenas,
-        names: header.names,
-        places: header.places,
-        arguments: header.arguments,
-        tensors: header.tensors,
-        ranges: header.ranges,
-        pauses: header.pauses,
-        total: header.total,
-        host_workers: header.host_workers,
-        is_inline: header.is_inline,
-        handoff: header.handoff,
-        runs: header.runs,
-        peak: header.peak,
-        recorded: header.recorded,
+    let mut profile = Profile {
+        instructions: columns.rows()?,
+        operands: columns.rows()?,
+        waits: columns.waits()?,
+        storages: columns.rows()?,
+        ..header.profile
     };
-    check(&profile)?;
+    check(&mut profile)?;
     Ok(profile)
 }
 
@@ -145,174 +163,37 @@ fn unpacked<T: DeserializeOwned>(bytes: &[u8], room: &mut u64) -> Result<(T, Vec
     Ok((header, columns))
 }
 
-fn instructions(columns: &Reading) -> Result<Vec<Instruction>, ReadError> {
-    let (name, role) = (columns.u32("name")?, columns.u8("role")?);
-    let (stream, seq) = (columns.u32("stream")?, columns.f64("seq")?);
-    let (place, issued) = (columns.u32("place")?, columns.f64("issued")?);
-    let (ready, start) = (columns.f64("ready")?, columns.f64("start")?);
-    let (end, outcome) = (columns.f64("end")?, columns.u8("outcome")?);
-    let (from, to) = (columns.u32("operandsFrom")?, columns.u32("operandsTo")?);
-    let parent = columns.u32("parent")?;
-    let submitter = columns.newer_u32("submitter", name.len())?;
-    let arguments = columns.newer_u32("argument", name.len())?;
-    same(&[
-        name.len(),
-        role.len(),
-        stream.len(),
-        seq.len(),
-        place.len(),
-        issued.len(),
-        ready.len(),
-        start.len(),
-        end.len(),
-        outcome.len(),
-        from.len(),
-        to.len(),
-        parent.len(),
-        submitter.len(),
-        arguments.len(),
-    ])?;
-    let one = |k: usize| {
-        let times = match (ready[k], start[k], end[k]) {
-            (Some(ready), Some(start), Some(end)) => {
-                Some(Times { ready, start, end: end.max(start) })
-            }
-            _ => None,
-        };
-        Instruction {
-            name: name[k],
-            role: Role::ALL.get(usize::from(role[k])).copied().unwrap_or_default(),
-            stream: stream[k],
-            seq: seq[k].unwrap_or(0),
-            place: place[k],
-            issued: issued[k],
-            times,
-            outcome: match outcome[k] {
-                1 => Outcome::Failed,
-                2 => Outcome::Skipped,
-                _ => Outcome::Completed,
-            },
-            operands: [from[k], to[k]],
-            arguments: Some(arguments[k]).filter(|k| *k != NONE),
-            parent: parent[k],
-            submitter: Some(submitter[k]).filter(|k| *k != NONE),
-        }
-    };
-    Ok((0..name.len()).map(one).collect())
-}
-
-fn same(counts: &[usize]) -> Result<(), ReadError> {
-    match counts.iter().all(|count| *count == counts[0]) {
-        true => Ok(()),
-        false => Err("columns that belong together differ in length".to_owned()),
-    }
-}
-
-fn operands(columns: &Reading) -> Result<Vec<Operand>, ReadError> {
-    let (tensor, access) = (columns.u32("operandTensor")?, columns.u8("operandAccess")?);
-    same(&[tensor.len(), access.len()])?;
-    let one = |(tensor, access): (&u32, &u8)| Operand {
-        tensor: *tensor,
-        reads: access & 1 != 0,
-        writes: access & 2 != 0,
-    };
-    Ok(tensor.iter().zip(&access).map(one).collect())
-}
-
-fn waits(columns: &Reading) -> Result<Vec<Wait>, ReadError> {
-    let (waiter, until) = (columns.u32("waitWaiter")?, columns.u32("waitUntil")?);
-    let (user, resolution) = (columns.u32("waitUser")?, columns.u8("waitResolution")?);
-    let (covered_by, counts) = (columns.u32("waitCoveredBy")?, columns.u32("waitTensorCount")?);
-    let tensors = columns.u32("waitTensors")?;
-    let lengths = [waiter.len(), until.len(), user.len(), resolution.len(), covered_by.len()];
-    same(&lengths)?;
-    same(&[waiter.len(), counts.len()])?;
-    let mut from = 0usize;
-    let one = |k: usize| {
-        let to = from.saturating_add(counts[k] as usize);
-        let own =
-            tensors.get(from..to).ok_or_else(|| "a wait names too many tensors".to_owned())?;
-        from = to;
-        Ok(Wait {
-            waiter: waiter[k],
-            until: until[k],
-            user: user[k],
-            resolution: Resolution::ALL
-                .get(usize::from(resolution[k]))
-                .copied()
-                .unwrap_or_default(),
-            covered_by: covered_by[k],
-            tensors: own.to_vec(),
-        })
-    };
-    (0..waiter.len()).map(one).collect()
-}
-
-fn storages(columns: &Reading) -> Result<Vec<Storage>, ReadError> {
-    let (arena, offset) = (columns.u32("storageArena")?, columns.f64("storageOffset")?);
-    let (size, generation) = (columns.f64("storageSize")?, columns.f64("storageGeneration")?);
-    let (tensor, allocated) = (columns.u32("storageTensor")?, columns.u32("storageAllocated")?);
-    let (released, last) = (columns.u32("storageReleased")?, columns.u32("storageLastUse")?);
-    same(&[arena.len(), offset.len(), size.len(), generation.len(), tensor.len()])?;
-    same(&[arena.len(), allocated.len(), released.len(), last.len()])?;
-    let one = |k: usize| Storage {
-        arena: arena[k],
-        offset: offset[k].unwrap_or(u64::MAX),
-        size: size[k].unwrap_or(0),
-        generation: generation[k].unwrap_or(0),
-        tensor: tensor[k],
-        allocated: allocated[k],
-        released: released[k],
-        last_use: last[k],
-    };
-    Ok((0..arena.len()).map(one).collect())
-}
-
 /// Checks that every position is that of something.
-fn check(profile: &Profile) -> Result<(), ReadError> {
-    let within = |what: &str, position: u32, count: usize| match position {
-        NONE => Ok(()),
-        _ if (position as usize) < count => Ok(()),
-        _ => Err(format!("the profile names {what} {position}, and has {count}")),
-    };
-    let count = profile.instructions.len();
-    for instruction in &profile.instructions {
-        within("the name", instruction.name, profile.names.len())?;
-        within("the stream", instruction.stream, profile.streams.len())?;
-        within("the place", instruction.place, profile.places.len())?;
-        let arguments = instruction.arguments.unwrap_or(NONE);
-        within("the arguments", arguments, profile.arguments.len())?;
-        within("the instruction", instruction.parent, count)?;
-        within("the instruction", instruction.submitter.unwrap_or(NONE), count)?;
-        let [from, to] = instruction.operands;
-        if from > to || to as usize > profile.operands.len() {
-            return Err(format!("the profile names the operands {from} to {to}"));
+fn check(profile: &mut Profile) -> Result<(), ReadError> {
+    // In the order of the values of `Of`.
+    let known = [
+        ("the instruction", profile.instructions.len()),
+        ("the stream", profile.streams.len()),
+        ("the name", profile.names.len()),
+        ("the place", profile.places.len()),
+        ("the arguments", profile.arguments.len()),
+        ("the tensor", profile.tensors.len()),
+        ("the storage", profile.storages.len()),
+        ("the arena", profile.arenas.len()),
+    ];
+    let mut wrong = None;
+    profile.each_position(&mut |of, position| {
+        let (what, count) = known[of as usize];
+        if *position != NONE && *position as usize >= count {
+            wrong.get_or_insert_with(|| {
+                format!("the profile names {what} {position}, and has {count}")
+            });
         }
+    });
+    let mut ranges = profile.instructions.iter().map(|i| i.operands);
+    let is_wrong = |[from, to]: &[u32; 2]| from > to || *to as usize > profile.operands.len();
+    if let Some([from, to]) = ranges.find(is_wrong) {
+        wrong.get_or_insert_with(|| format!("the profile names the operands {from} to {to}"));
     }
-    for operand in &profile.operands {
-        let tensor = operand.tensor as usize;
-        if tensor >= profile.tensors.len() {
-            return Err(format!("the profile names the tensor {tensor}"));
-        }
+    if profile.operands.iter().any(|operand| operand.tensor == NONE)
+        || profile.tensors.iter().any(|tensor| tensor.storage == NONE)
+    {
+        wrong.get_or_insert_with(|| "an operand of the profile has no tensor".to_owned());
     }
-    for wait in &profile.waits {
-        for instruction in [wait.waiter, wait.until, wait.user, wait.covered_by] {
-            within("the instruction", instruction, count)?;
-        }
-        wait.tensors.iter().try_for_each(|&t| within("the tensor", t, profile.tensors.len()))?;
-    }
-    for tensor in &profile.tensors {
-        if tensor.storage as usize >= profile.storages.len() {
-            return Err(format!("the profile names the storage {}", tensor.storage));
-        }
-    }
-    profile.pauses.iter().try_for_each(|p| within("the instruction", p.until, count))?;
-    for storage in &profile.storages {
-        within("the arena", storage.arena, profile.arenas.len())?;
-        within("the tensor", storage.tensor, profile.tensors.len())?;
-        for instruction in [storage.allocated, storage.released, storage.last_use] {
-            within("the instruction", instruction, count)?;
-        }
-    }
-    Ok(())
+    wrong.map_or(Ok(()), Err)
 }

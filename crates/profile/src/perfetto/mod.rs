@@ -313,13 +313,9 @@ impl Writing<'_> {
             all.push(DebugAnnotation { uint_value: Some(times.ready), ..name(4) });
         }
         all.push(DebugAnnotation { uint_value: Some(instruction.seq), ..name(5) });
-        let outcome = match instruction.outcome {
-            Outcome::Completed => None,
-            Outcome::Failed => Some("failed"),
-            Outcome::Skipped => Some("skipped"),
-        };
-        if let Some(outcome) = outcome {
-            let string_value_iid = Some(self.names.string(outcome.to_owned()));
+        if instruction.outcome != Outcome::Completed {
+            let outcome = instruction.outcome.to_string();
+            let string_value_iid = Some(self.names.string(outcome));
             all.push(DebugAnnotation { string_value_iid, ..name(6) });
         }
         all.push(DebugAnnotation { uint_value: Some(index as u64), ..name(7) });

@@ -64,6 +64,15 @@ impl Place {
         }
     }
 
+    /// Returns the number of the call on the channel.
+    pub(super) const fn number(&self) -> u64 {
+        match self {
+            Place::Collective { number, .. }
+            | Place::Barrier { number }
+            | Place::Message { number, .. } => *number,
+        }
+    }
+
     /// Returns the rank at a position.
     pub(super) fn rank_at(&self, position: usize) -> usize {
         match self {
@@ -127,6 +136,18 @@ impl Graph {
         let mut graph = Graph { nodes: Vec::new(), meetings: BTreeMap::new(), ranks };
         graph.walk(&mut RankWalk::of(rank, &mut Vec::new()), list, None, Vec::new());
         graph
+    }
+
+    /// Makes each call of a rank come after the one before it in the rank's list, as NCCL's
+    /// communicators need. The host alone takes part in barriers of all ranks.
+    pub(super) fn launch_in_order(&mut self) {
+        let mut last: Vec<Option<NodeId>> = vec![None; self.ranks];
+        // The nodes of a rank are numbered in the order of its list.
+        for (number, node) in self.nodes.iter_mut().enumerate() {
+            if node.place.as_ref().is_some_and(|p| !matches!(p, Place::Barrier { .. })) {
+                node.before.extend(last[node.rank].replace(number));
+            }
+        }
     }
 
     /// Adds a list, all of whose instructions come after `fences`. Returns the last nodes.

@@ -21,14 +21,10 @@
 //! |---|---|
 //! | `graph` | the instructions of all ranks, and what comes before each |
 //! | `call` | what the matching calls of the ranks have to agree on |
-//! | `listed` | the collectives of one rank |
-//! | `launch_order` | whether all ranks launch their collectives in one order |
 //! | `stuck` | the execution, and the smallest set that cannot go on |
 
 mod call;
 mod graph;
-mod launch_order;
-mod listed;
 mod stuck;
 
 use std::collections::BTreeMap;
@@ -36,9 +32,8 @@ use std::fmt;
 
 use millstream_instructions::InstructionList;
 
-use graph::{Graph, Meeting, Place};
-
-pub use listed::{ChannelCalls, ListedCall, rank_calls};
+use graph::{Graph, Meeting, Node, NodeId, Place};
+use stuck::Reason;
 
 /// The rules of the communicator that the ranks use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +77,8 @@ impl fmt::Display for RankSite {
 pub enum RankViolation {
     /// The first call of a channel in which two ranks differ.
     Differs {
+        /// The place at which they meet: the number of the call, and its channel.
+        place: String,
         /// The call of the lower rank.
         one: RankSite,
         /// The call of the other rank.
@@ -111,8 +108,8 @@ pub enum RankViolation {
 impl fmt::Display for RankViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RankViolation::Differs { one, other } => {
-                write!(f, "the ranks call different things: {one}; {other}")
+            RankViolation::Differs { place, one, other } => {
+                write!(f, "the ranks call different things as {place}: {one}; {other}")
             }
             RankViolation::Misaddressed { site, message } => write!(f, "{site}: {message}"),
             RankViolation::Stuck { sites } => {
@@ -164,20 +161,53 @@ pub fn verify_ranks(lists: &[&InstructionList], rules: CommunicatorRules) -> Ran
     }
     let mut first: BTreeMap<String, RankViolation> = BTreeMap::new();
     for (place, meeting) in &graph.meetings {
-        if let Some(violation) = differs(&graph, meeting) {
+        if let Some(violation) = differs(&graph, place, meeting) {
             first.entry(place.channel()).or_insert(violation);
         }
     }
     violations.extend(first.into_values());
-    let stuck = stuck::find(&graph);
-    // Ranks that wait for one another mostly launch in different orders too.
-    let order = match rules {
-        CommunicatorRules::Nccl if stuck.is_none() => launch_order::find(&graph),
-        CommunicatorRules::Nccl | CommunicatorRules::Own => None,
-    };
-    violations.extend(stuck.into_iter().chain(order));
+    if let Some(set) = stuck::find(&graph) {
+        violations.push(stuck(&graph, &set));
+    } else if rules == CommunicatorRules::Nccl {
+        // Ranks that wait for one another mostly launch in different orders too.
+        graph.launch_in_order();
+        violations.extend(stuck::find(&graph).map(|set| order(&graph, &set)));
+    }
     let pending = if sends_wait { Vec::new() } else { pending(&graph) };
     RanksVerdict { violations, compared: graph.meetings.len(), pending }
+}
+
+/// Describes instructions that cannot proceed, each with what it waits for.
+fn stuck(graph: &Graph, set: &[(NodeId, Reason)]) -> RankViolation {
+    let site = |&(node, Reason { rank, call, .. }): &(NodeId, Reason)| {
+        let awaited = call.map(|call| graph.nodes[call].site().to_string());
+        let absent = || format!("rank {rank}, which does not make the call");
+        (graph.nodes[node].site(), awaited.unwrap_or_else(absent))
+    };
+    RankViolation::Stuck { sites: set.iter().map(site).collect() }
+}
+
+/// Describes ranks that are stuck once each launches its calls one by one. Each rank of the cycle
+/// launches the call that waits before the one that the previous call of the cycle waits for.
+fn order(graph: &Graph, cycle: &[(NodeId, Reason)]) -> RankViolation {
+    let site = |node: NodeId| graph.nodes[node].site();
+    let pair = |(_, reason): &(NodeId, Reason)| Some([reason.behind?, reason.call?].map(site));
+    let mut pairs: Vec<[RankSite; 2]> = cycle.iter().rev().filter_map(pair).collect();
+    let lowest = (0..pairs.len()).min_by_key(|k| pairs[*k][0].rank);
+    pairs.rotate_left(lowest.unwrap_or(0));
+    RankViolation::Order { pairs }
+}
+
+/// Returns the calls by which a rank of so many meets the others, in the order of its list: the
+/// channel of each, and in what the matching calls have to be equal. Ranks whose calls are equal
+/// meet, but for the counts of an all-to-all, which differ by rank and are left out.
+pub fn rank_calls(list: &InstructionList, rank: usize, ranks: usize) -> Vec<String> {
+    let graph = Graph::of_rank(list, rank, ranks);
+    let call = |node: &Node| {
+        let (place, call) = node.place.as_ref().zip(node.call.as_ref())?;
+        Some(format!("{}: {}", place.channel(), call.text))
+    };
+    graph.nodes.iter().filter_map(call).collect()
 }
 
 /// Returns the sends without a receive.
@@ -192,10 +222,11 @@ fn pending(graph: &Graph) -> Vec<RankSite> {
 }
 
 /// Compares the calls of a meeting with that of its lowest rank.
-fn differs(graph: &Graph, meeting: &Meeting) -> Option<RankViolation> {
+fn differs(graph: &Graph, place: &Place, meeting: &Meeting) -> Option<RankViolation> {
     let mut calls = meeting.calls.iter().flatten().map(|&node| &graph.nodes[node]);
     let one = calls.next()?;
     let own = one.call.as_ref()?;
     let other = calls.find(|other| other.call.as_ref().is_some_and(|call| !own.agrees(call)))?;
-    Some(RankViolation::Differs { one: one.site(), other: other.site() })
+    let place = format!("number {} of {}", place.number(), place.channel());
+    Some(RankViolation::Differs { place, one: one.site(), other: other.site() })
 }

@@ -2,12 +2,22 @@
 
 use std::collections::VecDeque;
 
-use super::RankViolation;
 use super::graph::{Graph, NodeId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Executes the graph. Returns the smallest set that remains, if anything does.
-pub(super) fn find(graph: &Graph) -> Option<RankViolation> {
+/// What a waiting collective waits for: a call that another rank has not issued.
+#[derive(Clone, Copy)]
+pub(super) struct Reason {
+    pub(super) rank: usize,
+    /// The call; none if the rank does not make it.
+    pub(super) call: Option<NodeId>,
+    /// The waiting collective before the call.
+    pub(super) behind: Option<NodeId>,
+}
+
+/// Executes the graph. Returns the smallest set that remains, if anything does: collectives, each
+/// with what it waits for.
+pub(super) fn find(graph: &Graph) -> Option<Vec<(NodeId, Reason)>> {
     let execution = Execution::of(graph);
     // Issued collectives that never complete: every stuck instruction is one, or is behind one.
     let waiting: Vec<NodeId> =
@@ -15,31 +25,25 @@ pub(super) fn find(graph: &Graph) -> Option<RankViolation> {
     let reasons: FxHashMap<NodeId, Vec<Reason>> =
         waiting.iter().map(|&n| (n, execution.reasons(n))).collect();
     let ways = waiting.iter().filter_map(|&from| shortest(from, &reasons));
-    let set = ways.min_by_key(Vec::len)?;
-    let sites = set.into_iter().map(|(node, reason)| (graph.nodes[node].site(), reason));
-    Some(RankViolation::Stuck { sites: sites.collect() })
+    ways.min_by_key(Vec::len)
 }
-
-/// What a waiting collective waits for, in words, and the waiting collective behind that; none if
-/// no rank makes the awaited call.
-type Reason = (String, Option<NodeId>);
 
 /// Returns the shortest way from a waiting collective back to itself, or to a call that no rank
 /// makes: its collectives, each with what it waits for. Returns none if there is no such way.
 fn shortest(
     from: NodeId,
     reasons: &FxHashMap<NodeId, Vec<Reason>>,
-) -> Option<Vec<(NodeId, String)>> {
-    let mut ways: VecDeque<(NodeId, Vec<(NodeId, String)>)> = VecDeque::from([(from, Vec::new())]);
+) -> Option<Vec<(NodeId, Reason)>> {
+    let mut ways: VecDeque<(NodeId, Vec<(NodeId, Reason)>)> = VecDeque::from([(from, Vec::new())]);
     let mut seen = FxHashSet::from_iter([from]);
     while let Some((at, way)) = ways.pop_front() {
-        for (reason, next) in reasons.get(&at).into_iter().flatten() {
+        for &reason in reasons.get(&at).into_iter().flatten() {
             let mut longer = way.clone();
-            longer.push((at, reason.clone()));
-            match next {
+            longer.push((at, reason));
+            match reason.behind {
                 None => return Some(longer),
-                Some(next) if *next == from => return Some(longer),
-                Some(next) if seen.insert(*next) => ways.push_back((*next, longer)),
+                Some(next) if next == from => return Some(longer),
+                Some(next) if seen.insert(next) => ways.push_back((next, longer)),
                 Some(_) => {}
             }
         }
@@ -94,24 +98,18 @@ impl<'g> Execution<'g> {
         calls.filter(|&call| call == node || !self.done[call]).collect()
     }
 
-    /// Returns what a waiting collective waits for: for each call that is not issued its rank, and
-    /// the waiting collective before it; none if the rank does not make the call.
+    /// Returns what a waiting collective waits for.
     fn reasons(&self, node: NodeId) -> Vec<Reason> {
         let Some(place) = &self.graph.nodes[node].place else { return Vec::new() };
         let Some(meeting) = self.graph.meetings.get(place) else { return Vec::new() };
-        let mut reasons = Vec::new();
-        for (position, call) in meeting.calls.iter().enumerate() {
-            let rank = place.rank_at(position);
-            match call {
-                None => reasons.push((format!("rank {rank}, which does not make the call"), None)),
-                Some(call) if !self.issued[*call] => {
-                    let site = self.graph.nodes[*call].site();
-                    reasons.push((site.to_string(), self.blocker(*call)));
-                }
-                Some(_) => {}
-            }
-        }
-        reasons
+        let calls = meeting.calls.iter().enumerate();
+        let open = calls.filter(|(_, call)| call.is_none_or(|call| !self.issued[call]));
+        let reason = |(position, &call): (usize, &Option<NodeId>)| Reason {
+            rank: place.rank_at(position),
+            call,
+            behind: call.and_then(|call| self.blocker(call)),
+        };
+        open.map(reason).collect()
     }
 
     /// Returns the nearest waiting collective before a node that is not issued.

@@ -35,10 +35,6 @@ mod search;
 mod tests;
 
 use std::fmt;
-use std::str::FromStr;
-
-use millstream_types::nearest::did_you_mean;
-use millstream_types::{Error, Result};
 
 use bound::Sections;
 use buffers::{Conflicts, Graph};
@@ -61,19 +57,9 @@ pub enum Effort {
     Exact,
 }
 
+millstream_types::names! { Effort, "effort": Fast "fast", Usual "usual", Exact "exact" }
+
 impl Effort {
-    /// Every effort, the least first.
-    pub const ALL: [Effort; 3] = [Effort::Fast, Effort::Usual, Effort::Exact];
-
-    /// Returns the name used on command lines and in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Effort::Fast => "fast",
-            Effort::Usual => "usual",
-            Effort::Exact => "exact",
-        }
-    }
-
     /// Returns the most nodes of searches for this number of buffers.
     fn nodes(self, buffers: usize) -> u64 {
         const USUAL: u64 = 400_000;
@@ -83,25 +69,6 @@ impl Effort {
             Effort::Usual => usual,
             Effort::Exact => 16 * usual,
         }
-    }
-}
-
-impl fmt::Display for Effort {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Effort {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Effort> {
-        let found = Effort::ALL.into_iter().find(|effort| effort.name() == name);
-        found.ok_or_else(|| Error::Unknown {
-            what: "effort",
-            name: name.to_owned(),
-            help: did_you_mean(name, Effort::ALL.iter().map(|effort| effort.name())),
-        })
     }
 }
 

@@ -24,17 +24,11 @@ pub enum Order {
     Begin,
 }
 
-impl Order {
-    /// Returns the name used in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Order::Size => "size",
-            Order::Conflicts => "conflicts",
-            Order::Duration => "duration",
-            Order::Begin => "begin",
-        }
-    }
+millstream_types::names! {
+    Order: Size "size", Conflicts "conflicts", Duration "duration", Begin "begin"
+}
 
+impl Order {
     /// Returns the buffers in this order.
     fn sorted(self, buffers: &Buffers, weights: &[Weight]) -> Vec<u32> {
         let mut order: Vec<u32> = (0..buffers.len() as u32).collect();

@@ -182,13 +182,6 @@ impl MachineConfig {
         self.ops.register(Arc::new(op));
         self
     }
-
-    /// Sets [`MachineConfig::plan_places`].
-    #[must_use]
-    pub const fn plan_places(mut self, plan_places: usize) -> MachineConfig {
-        self.plan_places = Some(plan_places);
-        self
-    }
 }
 
 millstream_types::setters! {
@@ -296,6 +289,7 @@ millstream_types::setters! {
     /// ```
     communicator: Arc<dyn Communicator>,
     submitters: Option<usize>,
+    plan_places = Some: usize,
 }
 
 /// Returns the number of places in a text of the environment.
