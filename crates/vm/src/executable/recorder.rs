@@ -188,7 +188,6 @@ impl Recorder {
     ) -> Result<T> {
         let origin = origin::caller();
         let mut engine = self.engine();
-        list_of(&mut engine);
         let Engine { builder, router, .. } = &mut *engine;
         emit(builder, router, &origin).map_err(|e| e.at(&origin))
     }
@@ -895,7 +894,7 @@ impl Recorder {
     /// # let machine = Machine::new(MachineConfig::default())?;
     /// # let mut r = machine.recorder();
     /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-    /// assert_eq!(r.device(&x)?, &DeviceId::cpu(0));
+    /// assert_eq!(r.device(&x)?, DeviceId::cpu(0));
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     ///

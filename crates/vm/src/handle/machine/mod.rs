@@ -39,7 +39,9 @@ use dashmap::DashMap;
 use smallvec::SmallVec;
 
 use millstream_instructions::builder::SectionId;
-use millstream_instructions::{BuilderConfig, InstructionsBuilder, Outcome, TensorRef};
+use millstream_instructions::{
+    BuilderConfig, InstructionsBuilder, ListRecorder, Outcome, TensorRef,
+};
 use millstream_kernels::{KernelRegistry, Threads};
 use millstream_ops::{OpRegistry, collective};
 use millstream_runtime::driver::watchdog::Watchdog;
@@ -139,7 +141,9 @@ impl Machine {
         let (ops, kernels) = (OpRegistry::default(), KernelRegistry::default());
         let config = MachineConfig::of(ops, kernels, policies.devices().clone());
         let config = config.driver(DriverKind::Check).annotations(false);
-        let shared = Machine::shared(config, policies, self.shared.tables.ops.clone());
+        let mut shared = Machine::shared(config, policies, self.shared.tables.ops.clone());
+        let engine = shared.engine.get_mut().unwrap_or_else(PoisonError::into_inner);
+        engine.router.recorder = Some(ListRecorder::new());
         Machine { shared: Arc::new(shared) }
     }
 
