@@ -408,10 +408,7 @@ impl Sink for Router {
         placement: Placement,
         origin: &Origin,
     ) {
-        self.record(origin, || {
-            let (spec, placement) = (Box::new((**spec).clone()), Box::new(placement));
-            Body::AllocateTensor { on, tensor, spec, placement }
-        });
+        self.renew_tensor(on, tensor, spec, placement, origin);
         self.publish_tensor(tensor, spec, &placement);
     }
 
