@@ -19,6 +19,7 @@ mod counting;
 mod create;
 mod distance;
 mod embedding;
+mod formula;
 mod grid;
 mod index;
 mod infer;
@@ -47,6 +48,8 @@ use crate::args::input_positions;
 use crate::def::Arity;
 use crate::loss::LossReduction;
 use crate::schema::{ArgDoc, CallSpec, Op, Signature};
+
+use formula::{Args, Expr, Kept};
 
 pub(crate) use calls::{Calls, ints};
 
@@ -193,10 +196,21 @@ impl Composite {
             None => (0..inputs.len()).map(Some).collect(),
         };
         let given = Given { op: self, positions, inputs, attrs };
-        let mut calls = Calls { emitter };
         let made = match self.rule {
-            Rule::One(rule) => rule(&mut calls, &given).map(|made| vec![made]),
-            Rule::Several(rule) => rule(&mut calls, &given),
+            Rule::One(rule) => rule(&mut Calls { emitter }, &given).map(|made| vec![made]),
+            Rule::Several(rule) => rule(&mut Calls { emitter }, &given),
+            Rule::Formula(rule) => {
+                let kept = Kept::new(emitter);
+                let made = rule(Args { calls: kept.calls(), given: &given });
+                let made = made.map(|x| vec![x.symbol]);
+                kept.end(made)
+            }
+            Rule::Formulas(rule) => {
+                let kept = Kept::new(emitter);
+                let made = rule(Args { calls: kept.calls(), given: &given });
+                let made = made.map(|all| all.into_iter().map(|x| x.symbol).collect());
+                kept.end(made)
+            }
         };
         made.map_err(|e| self.named(e))
     }
@@ -255,6 +269,33 @@ impl Op for Composite {
 enum Rule {
     One(fn(&mut Calls<'_>, &Given<'_>) -> Result<Symbol>),
     Several(fn(&mut Calls<'_>, &Given<'_>) -> Result<Vec<Symbol>>),
+    Formula(for<'a> fn(Args<'a>) -> Result<Expr<'a>>),
+    Formulas(for<'a> fn(Args<'a>) -> Result<Vec<Expr<'a>>>),
+}
+
+/// Returns the definition of a composite with the tensors listed and one result.
+pub(crate) const fn formula(
+    name: &'static str,
+    summary: &'static str,
+    inputs: &'static [ArgDoc],
+    attrs: &'static [ArgDoc],
+    rule: for<'a> fn(Args<'a>) -> Result<Expr<'a>>,
+) -> Composite {
+    let (arity, rule) = (Arity::Listed, Rule::Formula(rule));
+    Composite { name, summary, inputs, attrs, arity, results: 1, rule }
+}
+
+/// Returns the definition of a composite with the tensors listed and several results.
+pub(crate) const fn formulas(
+    name: &'static str,
+    summary: &'static str,
+    inputs: &'static [ArgDoc],
+    attrs: &'static [ArgDoc],
+    results: usize,
+    rule: for<'a> fn(Args<'a>) -> Result<Vec<Expr<'a>>>,
+) -> Composite {
+    let (arity, rule) = (Arity::Listed, Rule::Formulas(rule));
+    Composite { name, summary, inputs, attrs, arity, results, rule }
 }
 
 /// Returns the definition of a composite with the tensors listed and one result.
