@@ -9,6 +9,7 @@ mod barrier;
 mod batch;
 mod cancel;
 mod chain;
+mod checking;
 mod compiled_lists;
 mod critical_section;
 mod current_stream;

@@ -200,6 +200,10 @@ impl Router {
 
     fn route(&mut self, mut instruction: Instruction) {
         if self.only_checks() {
+            // A wait by an event is two instructions; the first is the record on the other stream.
+            if let Body::StreamWait { until, via: Via::Device(_), .. } = &instruction.body {
+                self.complete(*until);
+            }
             if let Some(at) = instruction.body.at() {
                 self.complete(at);
             }
