@@ -66,6 +66,7 @@
 //! | [`segments`] | reductions of segments, fractional pooling, the loss of alignments |
 //! | [`moves`] | the ops that move elements, by name |
 //! | [`rearrange`] | flips, rolls, triangles and padding |
+//! | [`derivative`] | the formulas of gradients |
 //! | [`collective`] | collectives of all ranks |
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -88,6 +89,7 @@ pub mod copy;
 pub mod counting;
 pub mod create;
 mod def;
+pub mod derivative;
 pub mod dropout;
 mod elementwise;
 pub mod embedding;

@@ -25,14 +25,14 @@ trait Expansion {
 }
 
 /// An emitter, or why it makes no more calls.
-pub(super) struct Kept<'e>(RefCell<Result<&'e mut dyn Emitter>>);
+pub(crate) struct Kept<'e>(RefCell<Result<&'e mut dyn Emitter>>);
 
 impl<'e> Kept<'e> {
-    pub(super) fn new(emitter: &'e mut dyn Emitter) -> Kept<'e> {
+    pub(crate) fn new(emitter: &'e mut dyn Emitter) -> Kept<'e> {
         Kept(RefCell::new(Ok(emitter)))
     }
 
-    pub(super) fn calls(&self) -> Calls<'_> {
+    pub(crate) fn calls(&self) -> Calls<'_> {
         Calls(self)
     }
 
@@ -40,7 +40,7 @@ impl<'e> Kept<'e> {
     ///
     /// # Errors
     /// The first refusal, or that of the expansion.
-    pub(super) fn end(self, made: Result<Vec<Symbol>>) -> Result<Vec<Symbol>> {
+    pub(crate) fn end<T>(self, made: Result<T>) -> Result<T> {
         self.0.into_inner()?;
         made
     }
@@ -81,7 +81,7 @@ pub(crate) struct Calls<'a>(&'a dyn Expansion);
 #[derive(Clone, Copy)]
 pub(crate) struct Expr<'a> {
     pub(crate) calls: Calls<'a>,
-    pub(super) symbol: Symbol,
+    pub(crate) symbol: Symbol,
 }
 
 /// The second operand of an op: a tensor, or a number in its place.
@@ -111,6 +111,17 @@ impl From<i64> for Second<'_> {
 /// Returns the argument `dim`.
 pub(crate) fn along(dim: i64) -> Attrs {
     Attrs::new().with("dim", dim)
+}
+
+/// Returns some of these arguments, for a call that takes them, too.
+pub(crate) fn passed(attrs: &Attrs, names: &[&'static str]) -> Attrs {
+    let mut passed = Attrs::new();
+    for &name in names {
+        if let Some(value) = attrs.get(name) {
+            passed.set(name, value.clone());
+        }
+    }
+    passed
 }
 
 /// Returns lengths as an argument.
@@ -145,7 +156,7 @@ pub(crate) fn in_floats<'a, const N: usize>(
 }
 
 impl<'a> Calls<'a> {
-    fn of(self, symbol: Symbol) -> Expr<'a> {
+    pub(crate) fn of(self, symbol: Symbol) -> Expr<'a> {
         Expr { calls: self, symbol }
     }
 
@@ -248,8 +259,8 @@ macro_rules! methods {
 }
 
 methods! {
-    abs any exp exp2 i0 isinf isnan log log1p log2 logical_not mean reciprocal round sigmoid sign
-    signbit sqrt tanh;
+    abs any cos exp exp2 i0 isinf isnan log log1p log2 logical_not mean reciprocal round sigmoid sign
+    signbit sin sqrt tanh;
     eq ge gt le logical_and logical_or lt matmul maximum minimum ne pow sigmoid_backward
     tanh_backward;
     cumsum() gather(index) index_select(index) scatter(index, from) scatter_add(index, from)
@@ -308,8 +319,19 @@ impl<'a> Expr<'a> {
     }
 
     /// Returns x where this mask is true, else y.
-    pub(crate) fn choose(self, x: Expr<'a>, y: Expr<'a>) -> Expr<'a> {
-        self.apply("where", [x, y])
+    pub(crate) fn choose(
+        self,
+        x: impl Into<Second<'a>>,
+        y: impl Into<Second<'a>>,
+    ) -> Expr<'a> {
+        let (mut inputs, mut attrs) = (vec![self], Attrs::new());
+        for (name, operand) in [("self", x.into()), ("other", y.into())] {
+            match operand {
+                Second::Tensor(x) => inputs.push(x),
+                Second::Number(number) => attrs.set(name, number),
+            }
+        }
+        self.calls.one("where", &inputs, attrs)
     }
 
     /// Replaces the elements where a mask is true.
@@ -368,9 +390,57 @@ impl<'a> Expr<'a> {
         self.op("clone", Attrs::new().with("memory_format", "contiguous"))
     }
 
+    /// Returns the tensor if its elements lie in row-major order without gaps, else such a copy.
+    pub(crate) fn dense(self) -> Expr<'a> {
+        match self.spec() {
+            Ok(spec) if !spec.layout.is_contiguous() => self.op("copy", Attrs::new()),
+            _ => self,
+        }
+    }
+
     /// Returns a row-major copy of a view, in another shape.
     pub(crate) fn copied(self, shape: &[i64]) -> Expr<'a> {
         self.contiguous().op("view", Attrs::new().with("size", shape.to_vec()))
+    }
+
+    /// Returns the adjoint of matrices.
+    pub(crate) fn adjoint(self) -> Expr<'a> {
+        self.transpose(-1, -2).conj()
+    }
+
+    /// Returns a view with its dimensions in another order.
+    pub(crate) fn permute(self, dims: Vec<i64>) -> Expr<'a> {
+        self.op("permute", Attrs::new().with("dims", dims))
+    }
+
+    /// Returns a view with the dimensions of length 1 repeated.
+    pub(crate) fn expand(self, size: Vec<i64>) -> Expr<'a> {
+        self.op("expand", Attrs::new().with("size", size))
+    }
+
+    /// Returns the tensor with zeros around it: pairs of numbers, from the last dimension.
+    pub(crate) fn padded(self, pad: Vec<i64>) -> Expr<'a> {
+        self.op("constant_pad_nd", Attrs::new().with("pad", pad))
+    }
+
+    /// Returns the lower triangles of matrices.
+    pub(crate) fn tril(self, diagonal: i64) -> Expr<'a> {
+        self.op("tril", Attrs::new().with("diagonal", diagonal))
+    }
+
+    /// Returns the upper triangles of matrices.
+    pub(crate) fn triu(self, diagonal: i64) -> Expr<'a> {
+        self.op("triu", Attrs::new().with("diagonal", diagonal))
+    }
+
+    /// Returns a tensor of this one's shape and dtype of one value.
+    pub(crate) fn full_like(self, value: impl Into<AttrValue>) -> Result<Expr<'a>> {
+        Ok(self.calls.full(self.shape()?, value, self.dtype()))
+    }
+
+    /// Returns the complex conjugate; a real tensor is its own.
+    pub(crate) fn conj(self) -> Expr<'a> {
+        if self.dtype().is_complex() { self.op("conj_physical", Attrs::new()) } else { self }
     }
 
     /// Returns views of the real and the imaginary parts.

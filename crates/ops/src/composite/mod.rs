@@ -19,7 +19,7 @@ mod counting;
 mod create;
 mod distance;
 mod embedding;
-mod formula;
+pub(crate) mod formula;
 mod grid;
 mod index;
 mod infer;
@@ -420,12 +420,6 @@ impl Given<'_> {
 
     /// Returns these arguments, as far as they are given, for a call that takes them, too.
     pub(crate) fn passed(&self, names: &[&'static str]) -> Attrs {
-        let mut attrs = Attrs::new();
-        for &name in names {
-            if let Some(value) = self.attrs.get(name) {
-                attrs.set(name, value.clone());
-            }
-        }
-        attrs
+        formula::passed(self.attrs, names)
     }
 }

@@ -12,7 +12,7 @@ use crate::handle::request::{self, Rank};
 use crate::handle::{Tensor, global, stream_of};
 
 use super::buckets::Buckets;
-use super::derivatives::{Derivative, Formulas, complex, conj};
+use super::formulas;
 use super::node::{Node, Source, Value};
 use super::tape::{Tape, no_grad, with_grad};
 use crate::handle::leaf::Leaf;
@@ -299,8 +299,6 @@ impl Tape {
         let Some(beside) = gradients.iter().flatten().next() else {
             return Ok(node.inputs.iter().map(|_| None).collect());
         };
-        let needed: Vec<usize> =
-            (0..node.inputs.len()).filter(|&k| node.inputs[k].is_some()).collect();
         match &node.source {
             Source::Leaf(_) => Ok(Vec::new()),
             Source::Unknown => {
@@ -328,33 +326,7 @@ impl Tape {
                 self.recompute(region, node, gradients)
             }
             Source::Rule(rule) => {
-                let mut result: Gradients = node.inputs.iter().map(|_| None).collect();
-                let is_conjugate = complex::is_conjugate(rule.op, node);
-                let conjugate = |x: Tensor| if is_conjugate { conj(&x) } else { Ok(x) };
-                let gradients = &complex::conjugates(gradients, is_conjugate)?;
-                let d = Derivative { node, notes: &self.notes, gradients, beside };
-                match &rule.formulas {
-                    Formulas::Each(formulas) => {
-                        for k in needed {
-                            let Some(Some(formula)) = formulas.get(k) else { continue };
-                            result[k] = Some(d.for_input(k, conjugate(formula(&d)?)?)?);
-                        }
-                    }
-                    Formulas::Every(formula) => {
-                        for k in needed {
-                            result[k] = Some(d.for_input(k, conjugate(formula(&d, k)?)?)?);
-                        }
-                    }
-                    Formulas::Joint(formula) => {
-                        let computed = formula(&d)?;
-                        for (k, gradient) in computed.into_iter().enumerate() {
-                            if let Some(gradient) = gradient.filter(|_| needed.contains(&k)) {
-                                result[k] = Some(d.for_input(k, conjugate(gradient)?)?);
-                            }
-                        }
-                    }
-                }
-                Ok(result)
+                formulas::gradients(rule, node, &self.notes, gradients, beside)
             }
         }
     }

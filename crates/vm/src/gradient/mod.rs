@@ -16,7 +16,7 @@
 //! | `backward` | the way from results to gradients |
 //! | `buckets` | gradients of global leaves, reduced together |
 //! | `checkpoint` | regions that are computed again instead of kept |
-//! | `derivatives` | the table: for each op what is kept, and the formulas |
+//! | `formulas` | runs the formulas of [the table](millstream_ops::derivative) |
 //! | `autocast` | scopes in which calls run in 16-bit floats |
 //! | `optimisers` | SGD, Adam and AdamW as functions |
 
@@ -24,7 +24,7 @@ pub(crate) mod autocast;
 mod backward;
 mod buckets;
 mod checkpoint;
-mod derivatives;
+mod formulas;
 mod layer;
 mod leaf;
 mod node;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use millstream_ops::derivative::Rule;
 use millstream_types::{Attrs, DeviceId, Layout, Origin, Result, Sharding, TensorSpec};
 
 use crate::handle::Tensor;
 
-use super::derivatives::Rule;
 use crate::handle::leaf::Leaf;
 
 /// A result of a node.

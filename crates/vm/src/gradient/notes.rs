@@ -12,11 +12,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use millstream_ops::derivative::Save;
 use millstream_types::{Attrs, Error, Origin, Result, TensorSpec};
 
 use crate::handle::{Tensor, WeakTensor};
 
-use super::derivatives::Save;
 use super::node::{Kept, Node, Source, Value};
 
 /// The views of one memory.
@@ -276,7 +276,7 @@ impl Notes {
             inputs.iter().map(|input| input.and_then(|tensor| self.value(tensor))).collect();
         let mut kept: Vec<Option<Kept>> = inputs.iter().map(|_| None).collect();
         if let Source::Rule(rule) = &source {
-            for (save, needed_by) in rule.saves {
+            for (save, needed_by) in rule.saves() {
                 let Save::Input(k) = save else { continue };
                 let is_needed =
                     needed_by.iter().any(|&by| values.get(by).is_some_and(|v| v.is_some()));
@@ -345,7 +345,7 @@ impl Notes {
         }
         if let Source::Rule(rule) = &node.source {
             let mut kept: Vec<Option<Kept>> = results.iter().map(|_| None).collect();
-            for (save, needed_by) in rule.saves {
+            for (save, needed_by) in rule.saves() {
                 let Save::Output(k) = save else { continue };
                 let is_needed =
                     needed_by.iter().any(|&by| node.inputs.get(by).is_some_and(|v| v.is_some()));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use millstream_ops::{CallSpec, OutputSpec, Signature, args, boxing};
+use millstream_ops::{CallSpec, OutputSpec, Signature, args, boxing, derivative};
 use millstream_runtime::sync::thread_local;
 use millstream_types::{DType, Error, Origin, Result, TensorSpec};
 
@@ -19,7 +19,7 @@ use crate::handle::request::{self, OpCall, Rank, RawOperand};
 use super::layer::Gradients;
 use super::node::{Node, Source};
 use super::notes::{Effects, Notes};
-use super::{buckets, derivatives};
+use super::buckets;
 
 /// The notes of a tape, shared by the tape and its thread.
 pub(super) type SharedNotes = Rc<RefCell<Notes>>;
@@ -249,8 +249,8 @@ pub(super) fn begin_call(call: &OpCall<'_>, origin: &Origin) -> Result<Option<Ta
     let base = name.strip_suffix('_').unwrap_or(name);
     let is_complex = specs.iter().any(|x| x.dtype.is_complex())
         || fresh_or_viewed(&signature).any(DType::is_complex);
-    let rule = derivatives::rule(name).or_else(|| derivatives::rule(base));
-    let rule = rule.filter(|rule| !is_complex || derivatives::complex::has_rule(rule.op));
+    let rule = derivative::rule(name).or_else(|| derivative::rule(base));
+    let rule = rule.filter(|rule| !is_complex || derivative::has_rule(rule.op()));
     let source = rule.map_or(Source::Unknown, Source::Rule);
     let mut node = borrowed.begin(source, name, attrs, &listed, origin);
     drop(borrowed);

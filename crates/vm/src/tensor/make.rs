@@ -26,7 +26,7 @@ pub(super) fn lengths(shape: impl Ints) -> Result<Vec<usize>> {
 
 /// Calls an op that takes no tensor.
 #[track_caller]
-fn create(op: &str, attrs: Attrs, place: &impl Place) -> Result<Tensor> {
+pub(crate) fn create(op: &str, attrs: Attrs, place: &impl Place) -> Result<Tensor> {
     let origin = origin::caller();
     let stream = place.stream().map_err(|e| e.at(&origin))?;
     if let Some(sharding) = place.sharding() {

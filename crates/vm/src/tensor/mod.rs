@@ -42,7 +42,8 @@ mod select;
 mod show;
 
 pub(crate) use crate::handle::seed::Seed;
-pub(crate) use call::{all as call_op, optional};
+pub(crate) use call::all as call_op;
+pub(crate) use make::create;
 
 pub use bounded::Bounded;
 pub use dlpack::DlPack;

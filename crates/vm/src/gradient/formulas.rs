@@ -1,0 +1,86 @@
+//! Runs the formulas of the table of derivatives: their calls are ordinary ones.
+
+use std::cell::RefCell;
+
+use millstream_ops::composite::{Emitter, Symbol};
+use millstream_ops::derivative::{Differentiated, Rule};
+use millstream_types::{Attrs, DType, Result, TensorSpec};
+
+use crate::handle::Tensor;
+use crate::tensor;
+
+use super::node::{Kept, Node};
+use super::notes::Notes;
+use super::tape;
+
+/// The tensors of formulas, by the numbers of their symbols.
+struct Calls<'a> {
+    tensors: Vec<Tensor>,
+    /// A tensor beside which new ones are made.
+    beside: &'a Tensor,
+}
+
+impl Calls<'_> {
+    fn add(&mut self, tensor: Tensor) -> Symbol {
+        self.tensors.push(tensor);
+        Symbol(self.tensors.len() - 1)
+    }
+}
+
+impl Emitter for Calls<'_> {
+    fn spec(&self, tensor: Symbol) -> &TensorSpec {
+        self.tensors[tensor.0].spec()
+    }
+
+    fn call(&mut self, op: &str, inputs: &[Symbol], attrs: Attrs) -> Result<Vec<Symbol>> {
+        let inputs: Vec<&Tensor> = inputs.iter().map(|x| &self.tensors[x.0]).collect();
+        let made = match inputs.is_empty() {
+            true => vec![tensor::create(op, attrs, &self.beside)?],
+            false => tensor::call_op(op, &inputs, attrs)?,
+        };
+        Ok(made.into_iter().map(|tensor| self.add(tensor)).collect())
+    }
+
+    fn list(&mut self, numbers: &[f64], dtype: DType) -> Result<Symbol> {
+        if dtype != DType::I64 {
+            return self.list_by_calls(numbers, dtype);
+        }
+        let whole: Vec<i64> = numbers.iter().map(|&v| v as i64).collect();
+        let list = Tensor::from_slice(&whole, whole.len(), self.beside)?;
+        Ok(self.add(list))
+    }
+}
+
+/// Returns the gradients of a call's inputs, by its rule, from those of its results.
+///
+/// # Errors
+/// As [`Rule::gradients`]; what was kept has been changed since.
+pub(super) fn gradients(
+    rule: &Rule,
+    node: &Node,
+    notes: &RefCell<Notes>,
+    gradients: &[Option<Tensor>],
+    beside: &Tensor,
+) -> Result<Vec<Option<Tensor>>> {
+    let mut calls = Calls { tensors: Vec::new(), beside };
+    let mut kept = |of: &[Option<Kept>]| -> Vec<Option<Result<Symbol>>> {
+        let tensor = |kept: &Kept| notes.borrow().kept(kept, node);
+        of.iter().map(|kept| Some(tensor(kept.as_ref()?).map(|x| calls.add(x)))).collect()
+    };
+    let (inputs, outputs) = (kept(&node.kept_inputs), kept(&node.kept_outputs));
+    let gradients = gradients.iter().map(|g| g.clone().map(|g| calls.add(g)));
+    let gradients: Vec<Option<Symbol>> = gradients.collect();
+    let needed: Vec<bool> = node.inputs.iter().map(Option::is_some).collect();
+    let call = Differentiated {
+        attrs: &node.attrs,
+        input_specs: &node.input_specs,
+        output_specs: &node.output_specs,
+        needed: &needed,
+        inputs: &inputs,
+        outputs: &outputs,
+        gradients: &gradients,
+        is_noted: !tape::is_paused(),
+    };
+    let made = rule.gradients(&mut calls, &call)?;
+    Ok(made.into_iter().map(|x| x.map(|x| calls.tensors[x.0].clone())).collect())
+}
