@@ -5,40 +5,38 @@ use millstream_types::{Attrs, DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::{Calls, Composite, Given, Symbol, op, table, wrong};
+use super::formula::{Args, Calls, Expr, Second};
+use super::{Composite, formula, table, wrong};
 
 table! {
-    op("linspace", "numbers at equal distances", BOUNDS, LINSPACE, linspace).optional_from(0);
-    op("logspace", "powers of a base with exponents at equal distances", BOUNDS, LOGSPACE,
+    formula("linspace", "numbers at equal distances", BOUNDS, LINSPACE, |args| {
+        let dtype = dtype(args)?;
+        Ok(spaced(args, computed(dtype))?.cast(dtype))
+    }).optional_from(0);
+    formula("logspace", "powers of a base with exponents at equal distances", BOUNDS, LOGSPACE,
         logspace).optional_from(0);
-    op("eye", "a matrix with 1 on the diagonal, else 0", &[], EYE, eye);
-    op("tril_indices", "the rows and columns of a lower triangle", &[], INDICES, |calls, given| {
-        triangle(calls, given, "tril")
+    formula("eye", "a matrix with 1 on the diagonal, else 0", &[], EYE, |args| {
+        let rows = length(args, "n")?.unwrap_or(0);
+        Ok(identity(args.calls, [rows, length(args, "m")?.unwrap_or(rows)], dtype(args)?))
     });
-    op("triu_indices", "the rows and columns of an upper triangle", &[], INDICES, |calls, given| {
-        triangle(calls, given, "triu")
-    });
-    op("hann_window", "a window of one raised cosine", &[], WINDOW, |calls, given| {
-        window(calls, given, |calls, x| cosines(calls, x, &[0.5, -0.5]))
-    });
-    op("hamming_window", "a window of one raised cosine that does not reach 0", &[], HAMMING,
-        |calls, given| {
-            let (alpha, beta) = (given.number("alpha", 0.54)?, given.number("beta", 0.46)?);
-            window(calls, given, |calls, x| cosines(calls, x, &[alpha, -beta]))
+    formula("tril_indices", "the rows and columns of a lower triangle", &[], INDICES,
+        |args| triangle(args, "tril"));
+    formula("triu_indices", "the rows and columns of an upper triangle", &[], INDICES,
+        |args| triangle(args, "triu"));
+    formula("hann_window", "a window of one raised cosine", &[], WINDOW,
+        |args| window(args, |x| cosines(x, &[0.5, -0.5])));
+    formula("hamming_window", "a window of one raised cosine that does not reach 0", &[], HAMMING,
+        |args| {
+            let (alpha, beta) = (args.number("alpha", 0.54)?, args.number("beta", 0.46)?);
+            window(args, |x| cosines(x, &[alpha, -beta]))
         });
-    op("blackman_window", "a window of two cosines", &[], WINDOW, |calls, given| {
-        window(calls, given, |calls, x| cosines(calls, x, &[0.42, -0.5, 0.08]))
-    });
-    op("bartlett_window", "a window that rises and falls linearly", &[], WINDOW, |calls, given| {
-        window(calls, given, |calls, x| {
-            let rest = calls.by("sub", x, 2i64)?;
-            let rest = calls.apply("neg", &[rest])?;
-            calls.apply("minimum", &[x, rest])
-        })
-    });
-    op("kaiser_window", "a window of a Bessel function", &[], KAISER, |calls, given| {
-        let beta = given.number("beta", 12.0)?;
-        window(calls, given, |calls, x| kaiser(calls, x, beta))
+    formula("blackman_window", "a window of two cosines", &[], WINDOW,
+        |args| window(args, |x| cosines(x, &[0.42, -0.5, 0.08])));
+    formula("bartlett_window", "a window that rises and falls linearly", &[], WINDOW,
+        |args| window(args, |x| x.minimum(-(x - 2))));
+    formula("kaiser_window", "a window of a Bessel function", &[], KAISER, |args| {
+        let beta = args.number("beta", 12.0)?;
+        window(args, |x| kaiser(x, beta))
     });
 }
 
@@ -74,84 +72,76 @@ const KAISER: &[ArgDoc] =
 
 /// A bound of `linspace`: a number, or a tensor without dimensions.
 #[derive(Clone, Copy)]
-enum Bound {
+enum Bound<'a> {
     Number(f64),
-    Tensor(Symbol),
+    Tensor(Expr<'a>),
+}
+
+impl<'a> From<Bound<'a>> for Second<'a> {
+    fn from(bound: Bound<'a>) -> Second<'a> {
+        match bound {
+            Bound::Number(number) => number.into(),
+            Bound::Tensor(x) => x.into(),
+        }
+    }
 }
 
 /// Returns both bounds. A number takes the place of either tensor.
-fn bounds(calls: &mut Calls<'_>, given: &Given<'_>, dtype: DType) -> Result<[Bound; 2]> {
-    let mut tensors = given.tensors().iter().copied();
+fn bounds(args: Args<'_>, dtype: DType) -> Result<[Bound<'_>; 2]> {
+    let mut tensors = args.all().into_iter();
     let mut bound = |name: &str| {
-        if given.has(name) {
-            let number = given.number(name, 0.0)?;
+        if args.has(name) {
+            let number = args.number(name, 0.0)?;
             let is_narrow = dtype == DType::F32;
             return Ok(Bound::Number(if is_narrow { f64::from(number as f32) } else { number }));
         }
-        let message = format!("{name}: expected a number or a tensor");
-        let tensor = tensors.next().ok_or_else(|| wrong(message))?;
-        Ok(Bound::Tensor(calls.cast(tensor, dtype)?))
+        let missing = || wrong(format!("{name}: expected a number or a tensor"));
+        Ok(Bound::Tensor(tensors.next().ok_or_else(missing)?.cast(dtype)))
     };
     Ok([bound("start")?, bound("end")?])
 }
 
-fn length(given: &Given<'_>, name: &str) -> Result<Option<i64>> {
-    match given.int(name)? {
+fn length(args: Args<'_>, name: &str) -> Result<Option<i64>> {
+    match args.int(name)? {
         Some(v) if v < 0 => Err(wrong(format!("{name}: expected 0 or more, got {v}"))),
         other => Ok(other),
     }
 }
 
-/// Returns the numbers of `linspace`. As in PyTorch, the first half counts from the start and the
-/// second from the end, integers in f64.
-fn linspace(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let dtype = given.dtype("dtype")?.unwrap_or(DType::F32);
-    let made = spaced(calls, given, computed(dtype))?;
-    calls.cast(made, dtype)
+fn dtype(args: Args<'_>) -> Result<DType> {
+    Ok(args.dtype("dtype")?.unwrap_or(DType::F32))
 }
 
-fn logspace(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let dtype = given.dtype("dtype")?.unwrap_or(DType::F32);
-    let exponents = spaced(calls, given, computed(dtype))?;
-    let base = calls.number(given.number("base", 10.0)?, computed(dtype))?;
-    let made = calls.apply("pow", &[base, exponents])?;
-    calls.cast(made, dtype)
+fn logspace(args: Args<'_>) -> Result<Expr<'_>> {
+    let dtype = dtype(args)?;
+    let exponents = spaced(args, computed(dtype))?;
+    let base = args.calls.number(args.number("base", 10.0)?, computed(dtype));
+    Ok(base.pow(exponents).cast(dtype))
 }
 
-fn eye(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let rows = length(given, "n")?.unwrap_or(0);
-    let columns = length(given, "m")?.unwrap_or(rows);
-    let dtype = given.dtype("dtype")?.unwrap_or(DType::F32);
-    let zeros = calls.full(vec![rows, columns], 0i64, dtype)?;
-    let diagonal = calls.apply("diagonal", &[zeros])?;
-    calls.call("fill", &[diagonal], Attrs::new().with("value", 1i64))?;
-    Ok(zeros)
+/// Returns a matrix with 1 on the diagonal, else 0.
+pub(super) fn identity(calls: Calls<'_>, shape: [i64; 2], dtype: DType) -> Expr<'_> {
+    let matrix = calls.full(shape.to_vec(), 0, dtype);
+    matrix.op("diagonal", Attrs::new()).op("fill", Attrs::new().with("value", 1));
+    matrix
 }
 
 /// Returns the indices of the elements that are not 0 in a triangle of ones.
-fn triangle(calls: &mut Calls<'_>, given: &Given<'_>, op: &str) -> Result<Symbol> {
-    let (rows, columns) = (length(given, "row")?.unwrap_or(0), length(given, "col")?.unwrap_or(0));
-    let ones = calls.full(vec![rows, columns], true, DType::Bool)?;
-    let offset = Attrs::new().with("diagonal", given.int("offset")?.unwrap_or(0));
-    let triangle = calls.one(op, &[ones], offset)?;
-    let at = calls.apply("nonzero", &[triangle])?;
-    let at = calls.apply("t", &[at])?;
-    let attrs = Attrs::new().with("memory_format", "contiguous");
-    match given.dtype("dtype")?.unwrap_or(DType::I64) {
-        DType::I64 => calls.one("clone", &[at], attrs),
-        dtype => calls.one("cast", &[at], attrs.with("dtype", dtype)),
-    }
+fn triangle<'a>(args: Args<'a>, op: &str) -> Result<Expr<'a>> {
+    let (rows, columns) = (length(args, "row")?.unwrap_or(0), length(args, "col")?.unwrap_or(0));
+    let ones = args.calls.full(vec![rows, columns], true, DType::Bool);
+    let triangle = ones.op(op, Attrs::new().with("diagonal", args.int("offset")?.unwrap_or(0)));
+    let at = triangle.op("nonzero", Attrs::new()).op("t", Attrs::new());
+    Ok(match args.dtype("dtype")?.unwrap_or(DType::I64) {
+        DType::I64 => at.contiguous(),
+        dtype => {
+            let attrs = Attrs::new().with("dtype", dtype).with("memory_format", "contiguous");
+            at.op("cast", attrs)
+        }
+    })
 }
 
-/// Calls an op whose second operand is a bound.
-fn with_bound(calls: &mut Calls<'_>, op: &str, x: Symbol, bound: Bound) -> Result<Symbol> {
-    match bound {
-        Bound::Number(v) => calls.one(op, &[x], Attrs::new().with("other", v)),
-        Bound::Tensor(val) => calls.one(op, &[x, val], Attrs::new()),
-    }
-}
-
-/// Returns the dtype in which numbers of a dtype are spaced.
+/// Returns the dtype in which numbers of a dtype are spaced: integers in f64, as in PyTorch.
 fn computed(dtype: DType) -> DType {
     match dtype {
         DType::F32 | DType::F16 | DType::BF16 => DType::F32,
@@ -159,84 +149,60 @@ fn computed(dtype: DType) -> DType {
     }
 }
 
-/// Returns numbers at equal distances. Those of f32 are rounded once, as a fused product and sum.
-fn spaced(calls: &mut Calls<'_>, given: &Given<'_>, dtype: DType) -> Result<Symbol> {
-    let [start, end] = bounds(calls, given, dtype)?;
-    let steps = length(given, "steps")?.unwrap_or(100);
+/// Returns numbers at equal distances. As in PyTorch, the first half counts from the start and the
+/// second from the end. Numbers of f32 are rounded once, as a fused product and sum.
+fn spaced(args: Args<'_>, dtype: DType) -> Result<Expr<'_>> {
+    let [start, end] = bounds(args, dtype)?;
+    let steps = length(args, "steps")?.unwrap_or(100);
+    let last = (steps - 1) as f64;
     let step = match (start, end) {
         _ if steps < 2 => Bound::Number(0.0),
         (Bound::Number(start), Bound::Number(end)) if dtype == DType::F32 => {
             Bound::Number(f64::from((end as f32 - start as f32) / (steps - 1) as f32))
         }
-        (Bound::Number(start), Bound::Number(end)) => {
-            Bound::Number((end - start) / (steps - 1) as f64)
+        (Bound::Number(start), Bound::Number(end)) => Bound::Number((end - start) / last),
+        (start, Bound::Number(end)) => {
+            Bound::Tensor((args.calls.number(end, dtype) - start) / last)
         }
-        (start, end) => {
-            let end = match end {
-                Bound::Number(v) => calls.number(v, dtype)?,
-                Bound::Tensor(val) => val,
-            };
-            let whole = with_bound(calls, "sub", end, start)?;
-            Bound::Tensor(calls.by("div", whole, (steps - 1) as f64)?)
-        }
+        (start, Bound::Tensor(end)) => Bound::Tensor((end - start) / last),
     };
-    let index = calls.range(steps, DType::F64)?;
-    let up = with_bound(calls, "mul", index, step)?;
-    let up = with_bound(calls, "add", up, start)?;
-    let rest = calls.by("sub", index, (steps - 1) as f64)?;
-    let down = with_bound(calls, "mul", rest, step)?;
-    let down = with_bound(calls, "add", down, end)?;
-    let first = calls.by("lt", index, (steps / 2).max(1) as f64)?;
-    let made = calls.apply("where", &[first, up, down])?;
-    calls.cast(made, dtype)
+    let index = args.calls.range(steps, DType::F64);
+    let up = index * step + start;
+    let down = (index - last) * step + end;
+    Ok(index.lt((steps / 2).max(1) as f64).choose(up, down).cast(dtype))
 }
 
 /// Returns a function of positions from 0 to 2 at equal distances, as many as the window has.
 ///
 /// Source: `TensorFactories.cpp` of PyTorch.
-fn window(
-    calls: &mut Calls<'_>,
-    given: &Given<'_>,
-    function: impl FnOnce(&mut Calls<'_>, Symbol) -> Result<Symbol>,
-) -> Result<Symbol> {
-    let dtype = given.dtype("dtype")?.unwrap_or(DType::F32);
+fn window<'a>(args: Args<'a>, function: impl FnOnce(Expr<'a>) -> Expr<'a>) -> Result<Expr<'a>> {
+    let dtype = dtype(args)?;
     if !dtype.is_float() {
         return Err(wrong(format!("dtype: expected floats, got {dtype}")));
     }
-    let length = length(given, "window_length")?.unwrap_or(0);
+    let length = length(args, "window_length")?.unwrap_or(0);
     if length < 2 {
-        return calls.full(vec![length], 1i64, dtype);
+        return Ok(args.calls.full(vec![length], 1, dtype));
     }
-    let periods = length - i64::from(!given.flag("periodic", true)?);
-    let index = calls.range(length, computed(dtype))?;
-    let x = calls.by("mul", index, 2.0 / periods as f64)?;
-    let made = function(calls, x)?;
-    calls.cast(made, dtype)
+    let periods = length - i64::from(!args.flag("periodic", true)?);
+    let index = args.calls.range(length, computed(dtype));
+    Ok(function(index * (2.0 / periods as f64)).cast(dtype))
 }
 
 /// Returns a sum of cosines of 0, 1, … periods over the positions.
-fn cosines(calls: &mut Calls<'_>, x: Symbol, amplitudes: &[f64]) -> Result<Symbol> {
-    let dtype = calls.dtype(x);
-    let mut sum = calls.number(amplitudes[0], dtype)?;
+fn cosines<'a>(x: Expr<'a>, amplitudes: &[f64]) -> Expr<'a> {
+    let mut sum = x.calls.number(amplitudes[0], x.dtype());
     for (periods, &amplitude) in amplitudes.iter().enumerate().skip(1) {
-        let angle = calls.by("mul", x, std::f64::consts::PI * periods as f64)?;
-        let part = calls.apply("cos", &[angle])?;
-        let part = calls.by("mul", part, amplitude)?;
-        sum = calls.apply("add", &[part, sum])?;
+        let angle = x * (std::f64::consts::PI * periods as f64);
+        sum = angle.op("cos", Attrs::new()) * amplitude + sum;
     }
-    Ok(sum)
+    sum
 }
 
 /// Returns `i0(beta √(1 - (x - 1)²)) / i0(beta)`.
-fn kaiser(calls: &mut Calls<'_>, x: Symbol, beta: f64) -> Result<Symbol> {
-    let centred = calls.by("sub", x, 1i64)?;
-    let square = calls.apply("mul", &[centred, centred])?;
-    let rest = calls.by("sub", square, 1i64)?;
-    let rest = calls.apply("neg", &[rest])?;
-    let rest = calls.one("clamp_min", &[rest], Attrs::new().with("min", 0i64))?;
-    let root = calls.apply("sqrt", &[rest])?;
-    let scaled = calls.by("mul", root, beta)?;
-    let greatest = calls.number(beta, calls.dtype(x))?;
-    let of = [calls.apply("i0", &[scaled])?, calls.apply("i0", &[greatest])?];
-    calls.apply("div", &of)
+fn kaiser(x: Expr<'_>, beta: f64) -> Expr<'_> {
+    let centred = x - 1;
+    let scaled = (-(centred * centred - 1)).clamp_min(0).sqrt() * beta;
+    let greatest = x.calls.number(beta, x.dtype());
+    scaled.i0() / greatest.i0()
 }

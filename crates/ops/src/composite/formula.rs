@@ -175,9 +175,8 @@ impl<'a> Calls<'a> {
     pub(crate) fn call(self, op: &str, inputs: &[Expr<'a>], attrs: Attrs) -> Vec<Expr<'a>> {
         let inputs: Vec<Symbol> = inputs.iter().map(|x| x.symbol).collect();
         let mut attrs = Some(attrs);
-        let mut call = |emitter: &mut dyn Emitter| {
-            emitter.call(op, &inputs, attrs.take().unwrap_or_default())
-        };
+        let mut call =
+            |emitter: &mut dyn Emitter| emitter.call(op, &inputs, attrs.take().unwrap_or_default());
         self.0.make(&mut call).into_iter().map(|symbol| self.of(symbol)).collect()
     }
 
@@ -262,7 +261,7 @@ methods! {
     abs any cos exp exp2 i0 isinf isnan log log1p log2 logical_not mean reciprocal round sigmoid sign
     signbit sin sqrt tanh;
     eq ge gt le logical_and logical_or lt matmul maximum minimum ne pow sigmoid_backward
-    tanh_backward;
+    tanh_backward copy_ mul_ sub_;
     cumsum() gather(index) index_select(index) scatter(index, from) scatter_add(index, from)
     squeeze() unsqueeze()
 }
@@ -447,6 +446,11 @@ impl<'a> Expr<'a> {
     pub(crate) fn parts(self) -> [Expr<'a>; 2] {
         let both = self.op("view_as_real", Attrs::new());
         [both.select(-1, 0), both.select(-1, 1)]
+    }
+
+    /// Returns a view in a shape that this one broadcasts to.
+    pub(crate) fn expand(self, size: &[i64]) -> Expr<'a> {
+        self.op("expand", Attrs::new().with("size", size.to_vec()))
     }
 }
 

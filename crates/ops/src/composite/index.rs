@@ -7,33 +7,38 @@ use crate::broadcast::broadcast;
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::calls::{along, positive};
-use super::{Calls, Composite, Given, Symbol, op, table};
+use super::formula::{Args, Expr, along, ints, positive};
+use super::{Composite, formula, table};
 
 table! {
-    op("index_copy", "a copy of x with slices of the source at the index", INDEX_COPY, DIM, copy);
-    op("index_fill", "a copy of x whose slices at the index have one value", INDEX_FILL, FILL,
+    formula("index_copy", "a copy of x with slices of the source at the index", INDEX_COPY, DIM,
+        |args| {
+            let copy = args.tensor("x").op("clone", Attrs::new());
+            with_slices(args, copy, args.tensor("source"))
+        });
+    formula("index_fill", "a copy of x whose slices at the index have one value", INDEX_FILL, FILL,
         fill).optional_from(2);
-    op("index_fill_", "x, whose slices at the index get one value, in place", INDEX_FILL, FILL,
+    formula("index_fill_", "x, whose slices at the index get one value, in place", INDEX_FILL, FILL,
         fill_in_place).optional_from(2);
-    op("take", "the elements of x, as if it had one dimension, at the index", TAKE, &[], take);
-    op("put", "a copy of x, as if it had one dimension, with the source at the index", PUT,
+    formula("take", "the elements of x, as if it had one dimension, at the index", TAKE, &[],
+        |args| Ok(args.tensor("x").reshape(&[-1]).apply("index", [args.tensor("index")])));
+    formula("put", "a copy of x, as if it had one dimension, with the source at the index", PUT,
         ACCUMULATE, put);
-    op("masked_scatter", "x with the elements of the source, in order, where a mask is true",
+    formula("masked_scatter", "x with the elements of the source, in order, where a mask is true",
         MASKED, &[], masked_scatter);
-    op("masked_scatter_backward", "the gradient of `masked_scatter` for its source", MASK, SIZES,
-        masked_scatter_backward);
-    op("scatter_sum", "x with the elements of src added at the index", SCATTER, SCATTER_ATTRS,
+    formula("masked_scatter_backward", "the gradient of `masked_scatter` for its source", MASK,
+        SIZES, masked_scatter_backward);
+    formula("scatter_sum", "x with the elements of src added at the index", SCATTER, SCATTER_ATTRS,
         scatter_sum);
-    op("scatter_mean", "x with the means of the elements of src at the index", SCATTER,
+    formula("scatter_mean", "x with the means of the elements of src at the index", SCATTER,
         SCATTER_ATTRS, scatter_mean);
-    op("_unsafe_masked_index",
+    formula("_unsafe_masked_index",
         "the elements of x at the indices where a mask is true, else a number",
         MASKED_INDEX, MASKED_INDEX_ATTRS, masked_index).of_list(2);
-    op("_unsafe_masked_index_put_accumulate",
+    formula("_unsafe_masked_index_put_accumulate",
         "x with the values added at the indices where a mask is true", MASKED_SUM, MASKED_SUM_ATTRS,
         masked_sum).of_list(3);
-    op("index_reduce", "x with slices of the source reduced at the index", INDEX_COPY, REDUCE,
+    formula("index_reduce", "x with slices of the source reduced at the index", INDEX_COPY, REDUCE,
         reduced_slices);
 }
 
@@ -83,215 +88,157 @@ const REDUCE: &[ArgDoc] = &[
     INCLUDE,
 ];
 
-/// Writes values to the slices of a target at the indices along a dimension.
-fn index_slices(
-    calls: &mut Calls<'_>,
-    target: Symbol,
-    dim: i64,
-    index: Symbol,
-    values: Symbol,
-) -> Result<()> {
-    let rank = calls.rank(target) as i64;
-    let mut target = target;
-    if rank == 0 {
-        target = calls.unsqueeze(target, 0)?;
-    }
+/// Writes values to the slices of a target at the indices along the dimension, and returns the
+/// target.
+fn with_slices<'a>(args: Args<'a>, target: Expr<'a>, values: Expr<'a>) -> Result<Expr<'a>> {
+    let (rank, dim) = (target.rank()? as i64, args.int("dim")?.unwrap_or(0));
+    let slices = if rank == 0 { target.unsqueeze(0) } else { target };
     let dim = if dim < 0 { dim + rank.max(1) } else { dim };
     let mut attrs = Attrs::new();
     if dim > 0 {
-        attrs.set("absent", (0..dim).collect::<Vec<i64>>());
+        attrs.set(ABSENT, (0..dim).collect::<Vec<i64>>());
     }
-    calls.call("index_put_", &[target, values, index], attrs).map(drop)
+    args.calls.one("index_put_", &[slices, values, args.tensor("index")], attrs);
+    Ok(target)
 }
 
-/// Returns the source of `index_fill`: its tensor, or its number in the dtype of x.
-fn fill_in_place(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let (x, index) = (given.tensor("x")?, given.tensor("index")?);
-    let value = match given.optional("value") {
+/// The value is a tensor, or a number, which takes the dtype of x.
+fn fill_in_place(args: Args<'_>) -> Result<Expr<'_>> {
+    let x = args.tensor("x");
+    let value = match args.optional("value") {
         Some(value) => value,
-        None => calls.full(Vec::new(), given.value("value")?, calls.dtype(x))?,
+        None => args.calls.full(Vec::new(), args.value("value")?, x.dtype()),
     };
-    index_slices(calls, x, given.int("dim")?.unwrap_or(0), index, value)?;
-    Ok(x)
+    with_slices(args, x, value)
 }
 
-fn fill(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let copy = calls.apply("clone", &[given.tensor("x")?])?;
-    let operands = [&[copy], &given.tensors()[1..]].concat();
-    calls.one("index_fill_", &operands, given.passed(&["dim", "value"]))
+fn fill(args: Args<'_>) -> Result<Expr<'_>> {
+    let copy = args.tensor("x").op("clone", Attrs::new());
+    let operands = [&[copy], &args.all()[1..]].concat();
+    Ok(args.calls.one("index_fill_", &operands, args.passed(&["dim", "value"])))
 }
 
-fn take(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let flat = calls.reshape(given.tensor("x")?, &[-1])?;
-    calls.apply("index", &[flat, given.tensor("index")?])
-}
-
-fn copy(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let (x, index) = (given.tensor("x")?, given.tensor("index")?);
-    let source = given.tensor("source")?;
-    let copy = calls.apply("clone", &[x])?;
-    index_slices(calls, copy, given.int("dim")?.unwrap_or(0), index, source)?;
-    Ok(copy)
-}
-
-fn put(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let (x, index) = (given.tensor("x")?, given.tensor("index")?);
-    let source = given.tensor("source")?;
-    let shape = calls.shape(x);
-    let flat = calls.copied(x, &[calls.spec(x).numel() as i64])?;
-    let index = calls.reshape(index, &[-1])?;
-    let source = calls.reshape(source, &[-1])?;
-    let accumulate = given.flag("accumulate", false)?;
-    let attrs = Attrs::new().with("accumulate", accumulate);
-    calls.call("index_put_", &[flat, source, index], attrs)?;
-    calls.one("view", &[flat], Attrs::new().with("size", shape))
+fn put(args: Args<'_>) -> Result<Expr<'_>> {
+    let [x, index, source] = args.tensors(["x", "index", "source"]);
+    let flat = x.copied(&[x.numel()? as i64]);
+    let (index, source) = (index.reshape(&[-1]), source.reshape(&[-1]));
+    let attrs = Attrs::new().with("accumulate", args.flag("accumulate", false)?);
+    args.calls.one("index_put_", &[flat, source, index], attrs);
+    Ok(flat.op("view", Attrs::new().with("size", x.shape()?)))
 }
 
 /// Sets the k-th selected element to element k of the source.
-fn masked_scatter(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let (x, mask) = (given.tensor("x")?, given.tensor("mask")?);
-    let source = given.tensor("source")?;
-    let shape = broadcast(calls.spec(x).shape(), calls.spec(mask).shape())?;
-    let shape: Vec<i64> = shape.iter().map(|&d| d as i64).collect();
-    let size = || Attrs::new().with("size", shape.clone());
-    let x = calls.one("expand", &[x], size())?;
-    if calls.spec(source).numel() == 0 {
-        return calls.apply("clone", &[x]);
+fn masked_scatter(args: Args<'_>) -> Result<Expr<'_>> {
+    let [x, mask, source] = args.tensors(["x", "mask", "source"]);
+    let shape = ints(&broadcast(x.spec()?.shape(), mask.spec()?.shape())?);
+    let x = x.expand(&shape);
+    let count = source.numel()? as i64;
+    if count == 0 {
+        return Ok(x.op("clone", Attrs::new()));
     }
-    let mask = calls.one("expand", &[mask], size())?;
-    let number = numbers_of_selected(calls, mask, calls.spec(source).numel())?;
-    let number = calls.reshape(number, &shape)?;
-    let source = calls.reshape(source, &[-1])?;
-    let chosen = calls.apply("index", &[source, number])?;
-    calls.apply("where", &[mask, chosen, x])
+    let mask = mask.expand(&shape);
+    let number = numbers_of_selected(mask, count).reshape(&shape);
+    let chosen = source.reshape(&[-1]).apply("index", [number]);
+    Ok(mask.choose(chosen, x))
 }
 
 /// Returns for each element of a mask the number of selected ones before it, below a bound.
-fn numbers_of_selected(calls: &mut Calls<'_>, mask: Symbol, bound: usize) -> Result<Symbol> {
-    let flat = calls.reshape(mask, &[-1])?;
-    let count = along(0).with("dtype", DType::I64);
-    let count = calls.one("cumsum", &[flat], count)?;
-    let number = calls.by("sub", count, 1i64)?;
-    let bounds = Attrs::new().with("min", 0i64).with("max", bound as i64 - 1);
-    calls.one("clamp", &[number], bounds)
+fn numbers_of_selected(mask: Expr<'_>, bound: i64) -> Expr<'_> {
+    let count = mask.reshape(&[-1]).op("cumsum", along(0).with("dtype", DType::I64));
+    (count - 1).op("clamp", Attrs::new().with("min", 0).with("max", bound - 1))
 }
 
 /// Returns the gradient of `masked_scatter` for its source.
-fn masked_scatter_backward(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let (grad, mask) = (given.tensor("grad")?, given.tensor("mask")?);
-    let sizes = given.ints("sizes")?.unwrap_or_default();
-    let count: i64 = sizes.iter().product();
-    let made = calls.full(vec![count], 0i64, calls.dtype(grad))?;
-    if count > 0 && calls.spec(grad).numel() > 0 {
-        let size = Attrs::new().with("size", calls.shape(grad));
-        let mask = calls.one("expand", &[mask], size)?;
-        let number = numbers_of_selected(calls, mask, count as usize)?;
-        let unselected = calls.apply("logical_not", &[mask])?;
-        let zero = Attrs::new().with("value", 0i64);
-        let values = calls.one("masked_fill", &[grad, unselected], zero)?;
-        let values = calls.reshape(values, &[-1])?;
-        let dim = along(0);
-        calls.call("index_add_", &[made, number, values], dim)?;
+fn masked_scatter_backward(args: Args<'_>) -> Result<Expr<'_>> {
+    let [grad, mask] = args.tensors(["grad", "mask"]);
+    let sizes = args.ints("sizes")?.unwrap_or_default();
+    let count = sizes.iter().product();
+    let made = args.calls.full(vec![count], 0, grad.dtype());
+    if count > 0 && grad.numel()? > 0 {
+        let mask = mask.expand(&grad.shape()?);
+        let number = numbers_of_selected(mask, count);
+        let values = grad.filled(mask.logical_not(), 0).reshape(&[-1]);
+        args.calls.one("index_add_", &[made, number, values], along(0));
     }
-    calls.one("view", &[made], Attrs::new().with("size", sizes))
+    Ok(made.op("view", Attrs::new().with("size", sizes)))
 }
 
 /// Adds the elements of `src` to those of x at an index.
-fn scatter_sum(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let (mut x, index) = (given.tensor("x")?, given.tensor("index")?);
-    let dim = along(given.int("dim")?.unwrap_or(0));
-    if !given.flag("include_self", true)? {
-        x = calls.one("scatter", &[x, index], dim.clone().with("value", 0i64))?;
+fn scatter_sum(args: Args<'_>) -> Result<Expr<'_>> {
+    let [mut x, index, src] = args.tensors(["x", "index", "src"]);
+    let dim = args.int("dim")?.unwrap_or(0);
+    if !args.flag("include_self", true)? {
+        x = x.with("scatter", index, along(dim).with("value", 0));
     }
-    calls.one("scatter_add", &[x, index, given.tensor("src")?], dim)
+    Ok(x.scatter_add(dim, index, src))
 }
 
 /// Divides the sums by the numbers of values, as PyTorch does. The quotient of integers is
 /// rounded down.
-fn scatter_mean(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let (x, index) = (given.tensor("x")?, given.tensor("index")?);
-    let src = given.tensor("src")?;
-    let (dtype, own) = (calls.dtype(x), given.flag("include_self", true)?);
-    let sums = scatter_sum(calls, given)?;
-    let counts = calls.full(calls.shape(x), i64::from(own), dtype)?;
-    let ones = calls.full(calls.shape(src), 1i64, dtype)?;
-    let dim = along(given.int("dim")?.unwrap_or(0));
-    let counts = calls.one("scatter_add", &[counts, index, ones], dim)?;
-    let none = calls.by("eq", counts, 0i64)?;
-    let counts = calls.filled(counts, none, 1i64)?;
+fn scatter_mean(args: Args<'_>) -> Result<Expr<'_>> {
+    let [x, index, src] = args.tensors(["x", "index", "src"]);
+    let (dtype, own) = (x.dtype(), args.flag("include_self", true)?);
+    let sums = scatter_sum(args)?;
+    let counts = args.calls.full(x.shape()?, i64::from(own), dtype);
+    let ones = args.calls.full(src.shape()?, 1, dtype);
+    let counts = counts.scatter_add(args.int("dim")?.unwrap_or(0), index, ones);
+    let counts = counts.filled(counts.eq(0), 1);
     let mut attrs = Attrs::new();
     if !dtype.is_float() {
         attrs.set("rounding_mode", "floor");
     }
-    calls.one("div", &[sums, counts], attrs)
+    Ok(sums.with("div", counts, attrs))
 }
 
 /// Combines slices: the index, which selects them, is expanded to their shape.
-fn reduced_slices(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let (x, index) = (given.tensor("x")?, given.tensor("index")?);
-    let src = given.tensor("source")?;
-    let shape = calls.shape(src);
-    let dim = positive(given.int("dim")?.unwrap_or(0), shape.len())?;
-    let mut lengths = vec![1i64; shape.len()];
-    if let Some(length) = usize::try_from(dim).ok().and_then(|dim| lengths.get_mut(dim)) {
-        *length = calls.spec(index).numel() as i64;
+fn reduced_slices(args: Args<'_>) -> Result<Expr<'_>> {
+    let [x, index, src] = args.tensors(["x", "index", "source"]);
+    let shape = src.shape()?;
+    let dim = positive(args.int("dim")?.unwrap_or(0), shape.len())?;
+    let mut lengths = vec![1; shape.len()];
+    if let Some(length) = lengths.get_mut(dim as usize) {
+        *length = index.numel()? as i64;
     }
-    let index = calls.reshape(index, &lengths)?;
-    let index = calls.one("expand", &[index], Attrs::new().with("size", shape))?;
-    let include = along(dim).with("include_self", given.flag("include_self", true)?);
-    match given.text("reduce")? {
-        "mean" => calls.one("scatter_mean", &[x, index, src], include),
-        reduce => calls.one("scatter_reduce", &[x, index, src], include.with("reduce", reduce)),
-    }
+    let index = index.reshape(&lengths).expand(&shape);
+    let attrs = along(dim).with("include_self", args.flag("include_self", true)?);
+    let (op, attrs) = match args.text("reduce")? {
+        "mean" => ("scatter_mean", attrs),
+        reduce => ("scatter_reduce", attrs.with("reduce", reduce)),
+    };
+    Ok(args.calls.one(op, &[x, index, src], attrs))
 }
 
-/// Returns the indices behind the first operands, within the range of each dimension of x. Those
-/// that `absent` lists are absent.
-fn clamped(
-    calls: &mut Calls<'_>,
-    x: Symbol,
-    given: &Given<'_>,
-    first: usize,
-) -> Result<Vec<Symbol>> {
-    let absent = given.ints(ABSENT)?.unwrap_or_default();
-    let mut dims = (0..).filter(|dim| !absent.contains(dim));
-    let mut indices = Vec::new();
-    for &index in given.tensors().get(first..).unwrap_or_default() {
-        let dim = dims.next().unwrap_or(0) as usize;
-        let length = calls.shape(x).get(dim).copied().unwrap_or(1);
-        let attrs = Attrs::new().with("min", -length).with("max", length - 1);
-        indices.push(calls.one("clamp", &[index], attrs)?);
-    }
-    Ok(indices)
-}
-
-/// Returns the dimensions without an index, but for the last ones.
-fn absent(given: &Given<'_>, indices: usize) -> Result<Attrs> {
-    let mut absent = given.ints(ABSENT)?.unwrap_or_default();
-    while absent.last().is_some_and(|&last| last as usize + 1 == indices + absent.len()) {
+/// Returns the indices behind the first operands, within the range of each dimension of x, and the
+/// dimensions without an index, but for the last ones, as an argument.
+fn clamped<'a>(args: Args<'a>, first: usize) -> Result<(Vec<Expr<'a>>, Attrs)> {
+    let mut absent = args.ints(ABSENT)?.unwrap_or_default();
+    let shape = args.tensor("x").shape()?;
+    let dims = (0..).filter(|dim| !absent.contains(dim));
+    let within = |(index, dim): (Expr<'a>, i64)| {
+        let length = shape.get(dim as usize).copied().unwrap_or(1);
+        index.op("clamp", Attrs::new().with("min", -length).with("max", length - 1))
+    };
+    let indices: Vec<Expr<'a>> = args.all().into_iter().skip(first).zip(dims).map(within).collect();
+    while absent.last().is_some_and(|&last| last as usize + 1 == indices.len() + absent.len()) {
         absent.pop();
     }
-    Ok(if absent.is_empty() { Attrs::new() } else { Attrs::new().with(ABSENT, absent) })
+    let attrs = Attrs::new();
+    Ok((indices, if absent.is_empty() { attrs } else { attrs.with(ABSENT, absent) }))
 }
 
 /// Reads by index where a mask is true.
-fn masked_index(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let (x, mask) = (given.tensor("x")?, given.tensor("mask")?);
-    let indices = clamped(calls, x, given, 2)?;
-    let absent = absent(given, indices.len())?;
-    let read = calls.one("index", &[&[x], &indices[..]].concat(), absent)?;
-    let skipped = calls.apply("logical_not", &[mask])?;
-    let made = calls.filled(read, skipped, given.value("fill")?)?;
-    calls.cast(made, calls.dtype(x))
+fn masked_index(args: Args<'_>) -> Result<Expr<'_>> {
+    let [x, mask] = args.tensors(["x", "mask"]);
+    let (indices, absent) = clamped(args, 2)?;
+    let read = args.calls.one("index", &[&[x], &indices[..]].concat(), absent);
+    Ok(read.filled(mask.logical_not(), args.value("fill")?).cast(x.dtype()))
 }
 
 /// Adds by index where a mask is true.
-fn masked_sum(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let (x, mask) = (given.tensor("x")?, given.tensor("mask")?);
-    let indices = clamped(calls, x, given, 3)?;
-    let absent = absent(given, indices.len())?;
-    let skipped = calls.apply("logical_not", &[mask])?;
-    let values = calls.filled(given.tensor("values")?, skipped, 0i64)?;
+fn masked_sum(args: Args<'_>) -> Result<Expr<'_>> {
+    let [x, mask, values] = args.tensors(["x", "mask", "values"]);
+    let (indices, absent) = clamped(args, 3)?;
+    let values = values.filled(mask.logical_not(), 0);
     let inputs = [&[x, values], &indices[..]].concat();
-    calls.one("index_put", &inputs, absent.with("accumulate", true))
+    Ok(args.calls.one("index_put", &inputs, absent.with("accumulate", true)))
 }

@@ -8,28 +8,29 @@ use crate::fused::PROGRAM;
 use crate::multi_tensor::{COLUMNS, FOUND, MULTI_TENSOR, SETS};
 use crate::schema::ArgDoc;
 
-use super::calls::wide;
-use super::{Calls, Composite, Given, Symbol, op, table};
+use super::formula::{Args, Expr, along, wide};
+use super::{Composite, formula, table};
 
 table! {
-    op("adam_step_", "weights after a step of Adam, in place", ADAM, ADAM_ATTRS, |calls, given| {
-        guarded(calls, given, MOMENTS, |calls| adam(calls, given, false))
-    }).optional_from(5);
-    op("adamw_step_", "weights after a step of AdamW, in place", ADAM, ADAM_ATTRS, |calls, given| {
-        guarded(calls, given, MOMENTS, |calls| adam(calls, given, true))
-    }).optional_from(5);
-    op("sgd_step_", "weights after a step of gradient descent, in place", SGD, SGD_ATTRS,
-        |calls, given| guarded(calls, given, &["buffer"], |calls| sgd(calls, given)))
+    formula("adam_step_", "weights after a step of Adam, in place", ADAM, ADAM_ATTRS,
+        |args| guarded(args, MOMENTS, |args| adam(args, false)))
+        .optional_from(5);
+    formula("adamw_step_", "weights after a step of AdamW, in place", ADAM, ADAM_ATTRS,
+        |args| guarded(args, MOMENTS, |args| adam(args, true)))
+        .optional_from(5);
+    formula("sgd_step_", "weights after a step of gradient descent, in place", SGD, SGD_ATTRS,
+        |args| guarded(args, &["buffer"], sgd))
         .optional_from(2);
-    op("adagrad_step_", "weights after a step of Adagrad, in place", ADAGRAD, ADAGRAD_ATTRS,
-        |calls, given| guarded(calls, given, &["sum"], |calls| adagrad(calls, given)))
+    formula("adagrad_step_", "weights after a step of Adagrad, in place", ADAGRAD, ADAGRAD_ATTRS,
+        |args| guarded(args, &["sum"], adagrad))
         .optional_from(4);
-    op("unscale_", "found_inf, 1 if an element of the tensors is not finite; the tensors are \
+    formula("unscale_", "found_inf, 1 if an element of the tensors is not finite; the tensors are \
         multiplied by a factor, in place", UNSCALE, &[], unscale).of_list(2);
-    op("found_inf", "1 if an element of a tensor of floats is not finite, else 0: an f32 without \
-        dimensions", &[arg("tensors", "any shapes and dtypes")], &[], found_inf).of_list(1);
-    op("_amp_update_scale_", "the scale of losses after a step, in place: reduced if an element \
-        was not finite, and increased after some steps without", UPDATE, UPDATE_ATTRS, update_scale);
+    formula("found_inf", "1 if an element of a tensor of floats is not finite, else 0: an f32 \
+        without dimensions", &[arg("tensors", "any shapes and dtypes")], &[], found_inf).of_list(1);
+    formula("_amp_update_scale_", "the scale of losses after a step, in place: reduced if an \
+        element was not finite, and increased after some steps without", UPDATE, UPDATE_ATTRS,
+        update_scale);
 }
 
 const WEIGHTS: ArgDoc = arg("weights", "the parameter, any shape");
@@ -96,179 +97,132 @@ const UPDATE_ATTRS: &[ArgDoc] = &[
 
 /// Makes a step that changes the weights and these operands, with the gradient divided by its
 /// scale, unless an element was found that is not finite.
-fn guarded(
-    calls: &mut Calls<'_>,
-    given: &Given<'_>,
+fn guarded<'a>(
+    args: Args<'a>,
     state: &[&str],
-    step: impl FnOnce(&mut Calls<'_>) -> Result<Symbol>,
-) -> Result<Symbol> {
-    let (found, scale) = (given.optional("found_inf"), given.optional("grad_scale"));
+    step: fn(Args<'a>) -> Result<Expr<'a>>,
+) -> Result<Expr<'a>> {
+    let (found, scale) = (args.optional("found_inf"), args.optional("grad_scale"));
     let mut kept = Vec::new();
     if found.is_some() {
         // A new momentum has no elements to keep.
-        if given.flag("is_first_step", false)?
-            && let Some(buffer) = given.optional("buffer")
+        if args.flag("is_first_step", false)?
+            && let Some(buffer) = args.optional("buffer")
         {
-            calls.call("fill", &[buffer], Attrs::new().with("value", 0i64))?;
+            buffer.op("fill", Attrs::new().with("value", 0));
         }
-        let gradient = scale.and(given.optional("grad"));
-        let changed = ["weights"].iter().chain(state).filter_map(|name| given.optional(name));
+        let gradient = scale.and(args.optional("grad"));
+        let changed = ["weights"].iter().chain(state).filter_map(|name| args.optional(name));
         for x in changed.chain(gradient) {
-            let dtype = calls.dtype(x);
-            kept.push((x, calls.one("cast", &[x], Attrs::new().with("dtype", dtype))?));
+            kept.push((x, x.op("cast", Attrs::new().with("dtype", x.dtype()))));
         }
     }
     if let Some(scale) = scale {
-        let gradient = given.tensor("grad")?;
-        let exact = calls.cast(gradient, wide(calls.dtype(gradient)))?;
-        let divided = calls.apply("div", &[exact, scale])?;
-        calls.call("copy_", &[gradient, divided], Attrs::new())?;
+        let gradient = args.tensor("grad");
+        gradient.copy_(gradient.cast(wide(gradient.dtype())) / scale);
     }
-    let made = step(calls)?;
+    let made = step(args)?;
     if let Some(found) = found {
-        let is_found = calls.by("ne", found, 0)?;
+        let is_found = found.ne(0);
         for (x, before) in kept {
-            let now = calls.apply("where", &[is_found, before, x])?;
-            calls.call("copy_", &[x, now], Attrs::new())?;
+            x.copy_(is_found.choose(before, x));
         }
     }
     Ok(made)
 }
 
 /// Returns the rate of learning, a tensor of f64 without dimensions.
-fn rate(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    match given.optional("lr") {
-        Some(rate) => calls.cast(rate, DType::F64),
-        None => calls.number(given.number("lr", 0.0)?, DType::F64),
-    }
+fn rate(args: Args<'_>) -> Result<Expr<'_>> {
+    Ok(match args.optional("lr") {
+        Some(rate) => rate.cast(DType::F64),
+        None => args.calls.number(args.number("lr", 0.0)?, DType::F64),
+    })
 }
 
 /// Returns the gradient, negated to maximise.
-fn gradient(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let gradient = given.tensor("grad")?;
-    match given.flag("maximize", false)? {
-        true => calls.apply("neg", &[gradient]),
-        false => Ok(gradient),
-    }
+fn gradient(args: Args<'_>) -> Result<Expr<'_>> {
+    let gradient = args.tensor("grad");
+    Ok(if args.flag("maximize", false)? { -gradient } else { gradient })
 }
 
-/// Adds the weights times their decay to the gradient.
-fn with_decay(
-    calls: &mut Calls<'_>,
-    given: &Given<'_>,
-    gradient: Symbol,
-    weights: Symbol,
-) -> Result<Symbol> {
-    match given.number("weight_decay", 0.0)? {
-        0.0 => Ok(gradient),
-        decay => calls.one("add", &[gradient, weights], Attrs::new().with("alpha", decay)),
-    }
+/// Returns the gradient plus the weights times their decay.
+fn decayed_gradient(args: Args<'_>) -> Result<Expr<'_>> {
+    let gradient = gradient(args)?;
+    Ok(match args.number("weight_decay", 0.0)? {
+        0.0 => gradient,
+        decay => gradient.with("add", args.tensor("weights"), Attrs::new().with("alpha", decay)),
+    })
 }
 
 /// Returns 1 - base^step, in f64.
-fn correction(calls: &mut Calls<'_>, base: f64, step: Symbol) -> Result<Symbol> {
-    let base = calls.number(base, DType::F64)?;
-    let power = calls.apply("pow", &[base, step])?;
-    let rest = calls.apply("neg", &[power])?;
-    calls.by("add", rest, 1.0)
+fn correction(base: f64, step: Expr<'_>) -> Expr<'_> {
+    -step.calls.number(base, DType::F64).pow(step) + 1.0
 }
 
-fn adam(calls: &mut Calls<'_>, given: &Given<'_>, decoupled: bool) -> Result<Symbol> {
-    let weights = given.tensor("weights")?;
-    let mean = given.tensor("mean")?;
-    let square = given.tensor("square")?;
-    let count = given.tensor("step")?;
-    let count = calls.cast(count, DType::F64)?;
-    let (first, second) = (given.number("beta1", 0.0)?, given.number("beta2", 0.0)?);
-    let rate = rate(calls, given)?;
-    let mut gradient = gradient(calls, given)?;
-    let decay = given.number("weight_decay", 0.0)?;
+fn adam(args: Args<'_>, decoupled: bool) -> Result<Expr<'_>> {
+    let [weights, mean, square, step] = args.tensors(["weights", "mean", "square", "step"]);
+    let step = step.cast(DType::F64);
+    let (first, second) = (args.number("beta1", 0.0)?, args.number("beta2", 0.0)?);
+    let rate = rate(args)?;
+    let gradient = if decoupled { gradient(args)? } else { decayed_gradient(args)? };
+    let decay = args.number("weight_decay", 0.0)?;
     if decoupled && decay != 0.0 {
-        let kept = calls.by("mul", rate, -decay)?;
-        let kept = calls.by("add", kept, 1.0)?;
-        calls.call("mul_", &[weights, kept], Attrs::new())?;
-    } else if !decoupled {
-        gradient = with_decay(calls, given, gradient, weights)?;
+        weights.mul_(rate * -decay + 1.0);
     }
-    let weight = Attrs::new().with("weight", 1.0 - first);
-    calls.call("lerp_", &[mean, gradient], weight)?;
-    calls.call("mul_", &[square], Attrs::new().with("other", second))?;
+    mean.with("lerp_", gradient, Attrs::new().with("weight", 1.0 - first));
+    square.mul_(second);
     let value = Attrs::new().with("value", 1.0 - second);
-    calls.call("addcmul_", &[square, gradient, gradient], value)?;
-    let of_mean = correction(calls, first, count)?;
-    let of_square = correction(calls, second, count)?;
-    let of_square = calls.apply("sqrt", &[of_square])?;
-    let mut root = square;
-    if given.flag("amsgrad", false)? {
-        let most = given.tensor("max_square")?;
-        let greater = calls.apply("maximum", &[most, square])?;
-        calls.call("copy_", &[most, greater], Attrs::new())?;
-        root = most;
+    args.calls.one("addcmul_", &[square, gradient, gradient], value);
+    let of_mean = correction(first, step);
+    let of_square = correction(second, step).sqrt();
+    let mut most = square;
+    if args.flag("amsgrad", false)? {
+        most = args.tensor("max_square");
+        most.copy_(most.maximum(square));
     }
-    let root = calls.apply("sqrt", &[root])?;
-    let root = calls.apply("div", &[root, of_square])?;
-    let root = calls.by("add", root, given.number("eps", 0.0)?)?;
-    let share = calls.apply("div", &[mean, root])?;
-    let size = calls.apply("div", &[rate, of_mean])?;
-    let change = calls.apply("mul", &[share, size])?;
-    calls.apply("sub_", &[weights, change])
+    let root = most.sqrt() / of_square + args.number("eps", 0.0)?;
+    Ok(weights.sub_(mean / root * (rate / of_mean)))
 }
 
-fn sgd(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let weights = given.tensor("weights")?;
-    let gradient = gradient(calls, given)?;
-    let mut gradient = with_decay(calls, given, gradient, weights)?;
-    let momentum = given.number("momentum", 0.0)?;
+fn sgd(args: Args<'_>) -> Result<Expr<'_>> {
+    let mut gradient = decayed_gradient(args)?;
+    let momentum = args.number("momentum", 0.0)?;
     if momentum != 0.0 {
-        let buffer = given.tensor("buffer")?;
-        if given.flag("is_first_step", false)? {
-            calls.call("copy_", &[buffer, gradient], Attrs::new())?;
+        let buffer = args.tensor("buffer");
+        if args.flag("is_first_step", false)? {
+            buffer.copy_(gradient);
         } else {
-            calls.call("mul_", &[buffer], Attrs::new().with("other", momentum))?;
-            let share = Attrs::new().with("alpha", 1.0 - given.number("dampening", 0.0)?);
-            calls.call("add_", &[buffer, gradient], share)?;
+            buffer.mul_(momentum);
+            let share = 1.0 - args.number("dampening", 0.0)?;
+            buffer.with("add_", gradient, Attrs::new().with("alpha", share));
         }
-        gradient = match given.flag("nesterov", false)? {
-            true => {
-                let alpha = Attrs::new().with("alpha", momentum);
-                calls.one("add", &[gradient, buffer], alpha)?
-            }
+        gradient = match args.flag("nesterov", false)? {
+            true => gradient.with("add", buffer, Attrs::new().with("alpha", momentum)),
             false => buffer,
         };
     }
-    let rate = rate(calls, given)?;
-    let change = calls.apply("mul", &[gradient, rate])?;
-    calls.apply("sub_", &[weights, change])
+    Ok(args.tensor("weights").sub_(gradient * rate(args)?))
 }
 
-fn adagrad(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let weights = given.tensor("weights")?;
-    let sum = given.tensor("sum")?;
-    let count = given.tensor("step")?;
-    let count = calls.cast(count, DType::F64)?;
-    let gradient = gradient(calls, given)?;
-    let gradient = with_decay(calls, given, gradient, weights)?;
-    let rate = rate(calls, given)?;
-    let before = calls.by("sub", count, 1.0)?;
-    let slower = calls.by("mul", before, given.number("lr_decay", 0.0)?)?;
-    let slower = calls.by("add", slower, 1.0)?;
-    let rate = calls.apply("div", &[rate, slower])?;
-    calls.call("addcmul_", &[sum, gradient, gradient], Attrs::new())?;
-    let root = calls.apply("sqrt", &[sum])?;
-    let root = calls.by("add", root, given.number("eps", 0.0)?)?;
-    let share = calls.apply("div", &[gradient, root])?;
-    let change = calls.apply("mul", &[share, rate])?;
-    calls.apply("sub_", &[weights, change])
+fn adagrad(args: Args<'_>) -> Result<Expr<'_>> {
+    let [weights, sum, step] = args.tensors(["weights", "sum", "step"]);
+    let step = step.cast(DType::F64);
+    let gradient = decayed_gradient(args)?;
+    let rate = rate(args)?;
+    let rate = rate / ((step - 1.0) * args.number("lr_decay", 0.0)? + 1.0);
+    sum.apply("addcmul_", [gradient, gradient]);
+    let root = sum.sqrt() + args.number("eps", 0.0)?;
+    Ok(weights.sub_(gradient / root * rate))
 }
 
 /// One call for each dtype. 16-bit floats are multiplied in f32, whose factor they may not hold.
-fn unscale(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let (found, factor) = (given.tensor("found_inf")?, given.tensor("inv_scale")?);
-    let tensors = &given.tensors()[2..];
+fn unscale(args: Args<'_>) -> Result<Expr<'_>> {
+    let [found, factor] = args.tensors(["found_inf", "inv_scale"]);
+    let tensors = &args.all()[2..];
     let mut dtypes: Vec<DType> = Vec::new();
-    for &tensor in tensors {
-        if !dtypes.contains(&calls.dtype(tensor)) {
-            dtypes.push(calls.dtype(tensor));
+    for x in tensors {
+        if !dtypes.contains(&x.dtype()) {
+            dtypes.push(x.dtype());
         }
     }
     for dtype in dtypes {
@@ -276,41 +230,38 @@ fn unscale(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
             DType::F16 | DType::BF16 => "cast(%0|dtype=f32);mul(#0,%1);copy_(%0,#1)",
             _ => "mul_(%0,%1)",
         };
-        let of_dtype = tensors.iter().copied().filter(|&x| calls.dtype(x) == dtype);
-        let mut operands: Vec<Symbol> = of_dtype.collect();
+        let of_dtype = tensors.iter().copied().filter(|x| x.dtype() == dtype);
+        let mut operands: Vec<Expr<'_>> = of_dtype.collect();
         let attrs = Attrs::new().with(PROGRAM, program).with(COLUMNS, 1);
         let attrs = attrs.with(SETS, operands.len() as i64).with(FOUND, 2);
         operands.extend([factor, found]);
-        calls.call(MULTI_TENSOR, &operands, attrs)?;
+        args.calls.call(MULTI_TENSOR, &operands, attrs);
     }
     Ok(found)
 }
 
 /// By the greatest magnitude of each tensor, which NaN and infinities pass on.
-fn found_inf(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
+fn found_inf(args: Args<'_>) -> Result<Expr<'_>> {
     let mut greatest = Vec::new();
-    for &x in given.tensors() {
-        if calls.dtype(x).is_float() && calls.spec(x).numel() > 0 {
-            let norm =
-                calls.one("linalg_vector_norm", &[x], Attrs::new().with("ord", f64::INFINITY))?;
-            greatest.push(calls.cast(norm, DType::F64)?);
+    for x in args.all() {
+        if x.dtype().is_float() && x.numel()? > 0 {
+            let norm = x.op("linalg_vector_norm", Attrs::new().with("ord", f64::INFINITY));
+            greatest.push(norm.cast(DType::F64));
         }
     }
     if greatest.is_empty() {
-        return calls.number(0.0, DType::F32);
+        return Ok(args.calls.number(0.0, DType::F32));
     }
-    let all = calls.one("stack", &greatest, Attrs::new().with("dim", 0))?;
-    let difference = calls.apply("sub", &[all, all])?;
-    let is_wrong = calls.by("ne", difference, 0)?;
-    let any = calls.apply("any", &[is_wrong])?;
-    calls.cast(any, DType::F32)
+    let all = args.calls.one("stack", &greatest, along(0));
+    // Only a finite number minus itself is 0.
+    Ok(all.apply("sub", [all]).ne(0).any().cast(DType::F32))
 }
 
 /// One call, whose set is the scale and the number of steps.
-fn update_scale(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let (growth, backoff) =
-        (given.number("scale_growth_factor", 2.0)?, given.number("scale_backoff_factor", 0.5)?);
-    let interval = given.int("growth_interval")?.unwrap_or(2000);
+fn update_scale(args: Args<'_>) -> Result<Expr<'_>> {
+    let growth = args.number("scale_growth_factor", 2.0)?;
+    let backoff = args.number("scale_backoff_factor", 0.5)?;
+    let interval = args.int("growth_interval")?.unwrap_or(2000);
     // Factors are f64. A scale that is not finite stays as it was.
     let program = format!(
         "ne(%2|other=0);cast(%0|dtype=f64);mul(#1|other={backoff:?});add(%1|other=1);\
@@ -318,8 +269,7 @@ fn update_scale(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
          eq(#7|other=0);logical_and(#4,#8);where(#9,#5,#1);where(#0,#2,#10);logical_or(#0,#4);\
          masked_fill(#3,#12|value=0);copy_(%0,#11);copy_(%1,#13)"
     );
-    let operands =
-        [given.tensor("scale")?, given.tensor("growth_tracker")?, given.tensor("found_inf")?];
+    let operands = args.tensors(["scale", "growth_tracker", "found_inf"]);
     let attrs = Attrs::new().with(PROGRAM, program.as_str()).with(COLUMNS, 2);
-    calls.one(MULTI_TENSOR, &operands, attrs)
+    Ok(args.calls.one(MULTI_TENSOR, &operands, attrs))
 }

@@ -5,53 +5,57 @@ use millstream_types::{Attrs, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::calls::{along, positive, wide};
-use super::{Calls, Composite, Given, Symbol, op, several, table, wrong};
+use super::formula::{Args, Expr, Second, in_floats, positive, wide};
+use super::{Composite, formula, formulas, table, wrong};
 
 const X: &[ArgDoc] = &[arg("x", "any shape")];
 
 table! {
-    op(
-        "celu",
-        "x where it is positive, else alpha * (exp(x / alpha) - 1)",
-        X,
-        CELU,
-        |calls, given| {
-            let alpha = given.number("alpha", 1.0)?;
-            let attrs = Attrs::new().with("alpha", alpha).with("input_scale", 1.0 / alpha);
-            calls.one("elu", &[given.tensor("x")?], attrs)
-        },
-    );
-    op("threshold", "x where it is greater than the threshold, or NaN; else the value", X,
-        THRESHOLD, threshold);
-    op(
-        "special_entr",
-        "-x * log(x); 0 where x is 0, and minus infinity below",
-        X,
-        &[],
-        |calls, given| {
-            calls.in_floats(&[given.tensor("x")?], |calls, given| entropy(calls, given[0]))
-        },
-    );
-    op("round_decimals", "x rounded to a number of decimals", X, DECIMALS, round);
-    op("angle", "the angle of a complex number; of a real one, 0 or pi", X, &[], angle);
-    op("mvlgamma", "the logarithm of the multivariate gamma function", X, MVLGAMMA, many_gammas);
-    op("glu", "one half of x times the sigmoid of the other", GLU, GLU_DIM, glu);
-    op("glu_backward", "the gradient of `glu`", GLU_BACKWARD, GLU_DIM, glu_backward);
-    op("_prelu_kernel", "x where it is positive, else weight * x", PRELU, &[], |calls, given| {
-        let (x, weight) = (given.tensor("x")?, given.tensor("weight")?);
-        let above = calls.by("gt", x, 0.0)?;
-        let scaled = calls.apply("mul", &[weight, x])?;
-        calls.apply("where", &[above, x, scaled])
+    formula("celu", "x where it is positive, else alpha * (exp(x / alpha) - 1)", X, CELU, |args| {
+        let alpha = args.number("alpha", 1.0)?;
+        let attrs = Attrs::new().with("alpha", alpha).with("input_scale", 1.0 / alpha);
+        Ok(args.tensor("x").op("elu", attrs))
     });
-    several("_prelu_kernel_backward", "the gradients of `_prelu_kernel`", PRELU_BACKWARD, &[], 2,
-        prelu_backward);
-    op("hardtanh_backward", "the gradient of `hardtanh`, which is 0 at the bounds and beyond",
-        GRAD_X, BOUNDS, hardtanh_backward);
-    several("log_sigmoid_forward",
+    formula("threshold", "x where it is greater than the threshold, or NaN; else the value", X,
+        THRESHOLD, |args| {
+            let x = args.tensor("x");
+            Ok(x.filled(x.le(number(args, "threshold")?), args.value("value")?))
+        });
+    formula("special_entr", "-x * log(x); 0 where x is 0, and minus infinity below", X, &[],
+        |args| in_floats(args.tensors(["x"]), |[x]| {
+            let product = -(x * x.log());
+            product.filled(x.eq(0.0), 0.0).filled(x.lt(0.0), f64::NEG_INFINITY)
+        }));
+    formula("round_decimals", "x rounded to a number of decimals", X, DECIMALS, round);
+    formula("angle", "the angle of a complex number; of a real one, 0 or pi", X, &[], angle);
+    formula("mvlgamma", "the logarithm of the multivariate gamma function", X, MVLGAMMA,
+        many_gammas);
+    formula("glu", "one half of x times the sigmoid of the other", GLU, GLU_DIM,
+        |args| in_floats(halves(args)?, |[a, b]| a * b.sigmoid()));
+    formula("glu_backward", "the gradient of `glu`", GLU_BACKWARD, GLU_DIM, glu_backward);
+    formula("_prelu_kernel", "x where it is positive, else weight * x", PRELU, &[], |args| {
+        let [x, weight] = args.tensors(["x", "weight"]);
+        Ok(x.gt(0.0).choose(x, weight * x))
+    });
+    formulas("_prelu_kernel_backward", "the gradients of `_prelu_kernel`", PRELU_BACKWARD, &[], 2,
+        |args| {
+            let [grad, x, weight] = args.tensors(["grad", "x", "weight"]);
+            let above = x.gt(0.0);
+            Ok(vec![above.choose(grad, weight * grad), (x * grad).filled(above, 0.0)])
+        });
+    formula("hardtanh_backward", "the gradient of `hardtanh`, which is 0 at the bounds and beyond",
+        GRAD_X, BOUNDS, |args| {
+            let [grad, x] = args.tensors(["grad", "x"]);
+            let below = x.le(number(args, "min_val")?);
+            Ok(grad.filled(below.logical_or(x.ge(number(args, "max_val")?)), 0))
+        });
+    formulas("log_sigmoid_forward",
         "the logarithm of the sigmoid, and a buffer that PyTorch's gradient reads", X, &[], 2,
-        log_sigmoid);
-    op("rrelu_with_noise_backward", "the gradient of `rrelu_with_noise`", RRELU, RRELU_ATTRS,
+        |args| {
+            let x = args.tensor("x");
+            Ok(vec![x.op("log_sigmoid", Attrs::new()), (-x.abs()).exp()])
+        });
+    formula("rrelu_with_noise_backward", "the gradient of `rrelu_with_noise`", RRELU, RRELU_ATTRS,
         rrelu_backward);
 }
 
@@ -83,156 +87,78 @@ const RRELU_ATTRS: &[ArgDoc] = &[
     arg("self_is_result", "").flag().ignored(),
 ];
 
-fn glu(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let (a, b) = halves(calls, given)?;
-    calls.in_floats(&[a, b], |calls, given| {
-        let gate = calls.apply("sigmoid", &[given[1]])?;
-        calls.apply("mul", &[given[0], gate])
-    })
+/// Returns the number of this name as a second operand.
+fn number<'a>(args: Args<'a>, name: &str) -> Result<Second<'a>> {
+    args.value(name).map(Second::Number)
 }
 
-fn angle(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let x = given.tensor("x")?;
-    if calls.dtype(x).is_complex() {
-        let [re, im] = calls.parts(x)?;
-        return calls.apply("atan2", &[im, re]);
+fn angle(args: Args<'_>) -> Result<Expr<'_>> {
+    let x = args.tensor("x");
+    if x.dtype().is_complex() {
+        let [re, im] = x.parts();
+        return Ok(im.apply("atan2", [re]));
     }
-    calls.in_floats(&[x], |calls, given| {
-        let x = given[0];
-        let below = calls.by("lt", x, 0.0)?;
-        let zeros = calls.by("mul", x, 0.0)?;
-        let infinite = calls.apply("isinf", &[x])?;
-        let zeros = calls.filled(zeros, infinite, 0.0)?;
-        calls.filled(zeros, below, std::f64::consts::PI)
+    in_floats([x], |[x]| {
+        let below = x.lt(0.0);
+        (x * 0.0).filled(x.isinf(), 0.0).filled(below, std::f64::consts::PI)
     })
-}
-
-fn threshold(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let x = given.tensor("x")?;
-    let below = Attrs::new().with("other", given.value("threshold")?);
-    let below = calls.one("le", &[x], below)?;
-    calls.one("masked_fill", &[x, below], Attrs::new().with("value", given.value("value")?))
-}
-
-/// -x ln x; 0 at 0, and minus infinity below.
-fn entropy(calls: &mut Calls<'_>, x: Symbol) -> Result<Symbol> {
-    let log = calls.apply("log", &[x])?;
-    let product = calls.apply("mul", &[x, log])?;
-    let product = calls.apply("neg", &[product])?;
-    let zero = calls.by("eq", x, 0.0)?;
-    let product = calls.filled(product, zero, 0.0)?;
-    let below = calls.by("lt", x, 0.0)?;
-    calls.filled(product, below, f64::NEG_INFINITY)
 }
 
 /// Adds the logarithms of p gamma functions, and a constant.
-fn many_gammas(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let x = given.tensor("x")?;
-    let count = given.int("p")?.unwrap_or(1);
-    calls.in_floats(&[x], |calls, given| {
-        let mut sum = None;
-        for k in (0..count).rev() {
-            let shifted = calls.by("add", given[0], -0.5 * k as f64)?;
-            let term = calls.apply("lgamma", &[shifted])?;
-            sum = Some(match sum {
-                None => term,
-                Some(sum) => calls.apply("add", &[sum, term])?,
-            });
-        }
-        let sum = sum.ok_or_else(|| wrong("p: expected 1 or more".to_owned()))?;
-        let constant = (count * (count - 1)) as f64 * std::f64::consts::PI.ln() / 4.0;
-        calls.by("add", sum, constant)
+fn many_gammas(args: Args<'_>) -> Result<Expr<'_>> {
+    let count = args.int("p")?.unwrap_or(1);
+    if count < 1 {
+        return Err(wrong("p: expected 1 or more"));
+    }
+    in_floats(args.tensors(["x"]), |[x]| {
+        let term = |k: i64| (x + -0.5 * k as f64).op("lgamma", Attrs::new());
+        let sum = (0..count - 1).rev().fold(term(count - 1), |sum, k| sum + term(k));
+        sum + (count * (count - 1)) as f64 * std::f64::consts::PI.ln() / 4.0
     })
 }
 
 /// Returns both halves of the operand along the dimension of `glu`.
-fn halves(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<(Symbol, Symbol)> {
-    let x = given.tensor("x")?;
-    let shape = calls.spec(x).shape().to_vec();
-    let dim = positive(given.int("dim")?.unwrap_or(-1), shape.len())?;
-    let length = usize::try_from(dim).ok().and_then(|dim| shape.get(dim)).copied();
-    let half = length.ok_or_else(|| wrong(format!("no dimension {dim}")))? as i64 / 2;
-    let part = |start: i64| along(dim).with("start", start).with("length", half);
-    let first = calls.one("narrow", &[x], part(0))?;
-    Ok((first, calls.one("narrow", &[x], part(half))?))
+fn halves(args: Args<'_>) -> Result<[Expr<'_>; 2]> {
+    let x = args.tensor("x");
+    let shape = x.shape()?;
+    let dim = positive(args.int("dim")?.unwrap_or(-1), shape.len())?;
+    let half = shape.get(dim as usize).ok_or_else(|| wrong(format!("no dimension {dim}")))? / 2;
+    Ok([0, half].map(|start| x.narrow(dim, start, half)))
 }
 
-fn glu_backward(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let grad = given.tensor("grad")?;
-    let (a, b) = halves(calls, given)?;
-    let rank = calls.rank(a);
-    let dim = positive(given.int("dim")?.unwrap_or(-1), rank)?;
-    calls.in_floats(&[grad, a, b], |calls, given| {
-        let gate = calls.apply("sigmoid", &[given[2]])?;
-        let of_a = calls.apply("mul", &[given[0], gate])?;
-        let rest = calls.by("mul", gate, -1.0)?;
-        let rest = calls.by("add", rest, 1.0)?;
-        let of_b = calls.apply("mul", &[of_a, rest])?;
-        let of_b = calls.apply("mul", &[of_b, given[1]])?;
-        calls.one("cat", &[of_a, of_b], along(dim))
+fn glu_backward(args: Args<'_>) -> Result<Expr<'_>> {
+    let [a, b] = halves(args)?;
+    let dim = positive(args.int("dim")?.unwrap_or(-1), a.rank()?)?;
+    in_floats([args.tensor("grad"), a, b], |[grad, a, b]| {
+        let gate = b.sigmoid();
+        let of_a = grad * gate;
+        let of_b = of_a * (gate * -1.0 + 1.0) * a;
+        args.calls.cat(&[of_a, of_b], dim)
     })
 }
 
-fn prelu_backward(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Vec<Symbol>> {
-    let grad = given.tensor("grad")?;
-    let (x, weight) = (given.tensor("x")?, given.tensor("weight")?);
-    let above = calls.by("gt", x, 0.0)?;
-    let scaled = calls.apply("mul", &[weight, grad])?;
-    let of_x = calls.apply("where", &[above, grad, scaled])?;
-    let product = calls.apply("mul", &[x, grad])?;
-    let of_weight = calls.filled(product, above, 0.0)?;
-    Ok(vec![of_x, of_weight])
-}
-
-fn hardtanh_backward(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let (grad, x) = (given.tensor("grad")?, given.tensor("x")?);
-    let mut outside = Vec::new();
-    for (name, op) in [("min_val", "le"), ("max_val", "ge")] {
-        let bound = given.value(name)?;
-        outside.push(calls.one(op, &[x], Attrs::new().with("other", bound))?);
+fn rrelu_backward(args: Args<'_>) -> Result<Expr<'_>> {
+    let [grad, x, noise] = args.tensors(["grad", "x", "noise"]);
+    let (lower, upper) = (args.number("lower", 0.125)?, args.number("upper", 1.0 / 3.0)?);
+    if args.flag("training", false)? && upper - lower > 1e-6 {
+        return Ok(grad * noise);
     }
-    let outside = calls.one("logical_or", &outside, Attrs::new())?;
-    calls.one("masked_fill", &[grad, outside], Attrs::new().with("value", 0i64))
-}
-
-fn log_sigmoid(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Vec<Symbol>> {
-    let x = given.tensor("x")?;
-    let result = calls.one("log_sigmoid", &[x], Attrs::new())?;
-    let mut buffer = x;
-    for op in ["abs", "neg", "exp"] {
-        buffer = calls.one(op, &[buffer], Attrs::new())?;
-    }
-    Ok(vec![result, buffer])
-}
-
-fn rrelu_backward(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let grad = given.tensor("grad")?;
-    let (lower, upper) = (given.number("lower", 0.125)?, given.number("upper", 1.0 / 3.0)?);
-    if given.flag("training", false)? && upper - lower > 1e-6 {
-        let noise = given.tensor("noise")?;
-        return calls.one("mul", &[grad, noise], Attrs::new());
-    }
-    let x = given.tensor("x")?;
     let attrs = Attrs::new().with("negative_slope", (lower + upper) / 2.0);
-    calls.one("leaky_relu_backward", &[grad, x], attrs)
+    Ok(grad.with("leaky_relu_backward", x, attrs))
 }
 
-fn round(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let x = given.tensor("x")?;
-    let decimals = given.int("decimals")?.unwrap_or(0);
+fn round(args: Args<'_>) -> Result<Expr<'_>> {
+    let x = args.tensor("x");
+    let decimals = args.int("decimals")?.unwrap_or(0);
     if decimals == 0 {
-        return calls.apply("round", &[x]);
+        return Ok(x.round());
     }
-    let dtype = calls.dtype(x);
-    let exponent = i32::try_from(decimals.unsigned_abs()).unwrap_or(i32::MAX);
-    let power = 10f64.powi(exponent);
-    let (before, after) = if decimals > 0 { ("mul", "div") } else { ("div", "mul") };
-    let x = calls.cast(x, wide(dtype))?;
-    let scaled = calls.by(before, x, power)?;
-    let rounded = calls.apply("round", &[scaled])?;
-    let result = calls.by(after, rounded, power)?;
-    match dtype == wide(dtype) {
-        true => Ok(result),
-        false => calls.cast(result, dtype),
-    }
+    let power = 10f64.powi(i32::try_from(decimals.unsigned_abs()).unwrap_or(i32::MAX));
+    let (dtype, wide) = (x.dtype(), wide(x.dtype()));
+    let x = x.cast(wide);
+    let made = match decimals > 0 {
+        true => (x * power).round() / power,
+        false => (x / power).round() * power,
+    };
+    Ok(if dtype == wide { made } else { made.cast(dtype) })
 }
