@@ -164,9 +164,8 @@ impl<'a> Calls<'a> {
     pub(crate) fn call(self, op: &str, inputs: &[Expr<'a>], attrs: Attrs) -> Vec<Expr<'a>> {
         let inputs: Vec<Symbol> = inputs.iter().map(|x| x.symbol).collect();
         let mut attrs = Some(attrs);
-        let mut call = |emitter: &mut dyn Emitter| {
-            emitter.call(op, &inputs, attrs.take().unwrap_or_default())
-        };
+        let mut call =
+            |emitter: &mut dyn Emitter| emitter.call(op, &inputs, attrs.take().unwrap_or_default());
         self.0.make(&mut call).into_iter().map(|symbol| self.of(symbol)).collect()
     }
 
@@ -253,7 +252,7 @@ methods! {
     eq ge gt le logical_and logical_or lt matmul maximum minimum ne pow sigmoid_backward
     tanh_backward;
     cumsum() gather(index) index_select(index) scatter(index, from) scatter_add(index, from)
-    squeeze() unsqueeze()
+    squeeze() unsqueeze() index_add_(index, from)
 }
 
 impl<'a> Expr<'a> {
