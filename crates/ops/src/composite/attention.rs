@@ -145,8 +145,8 @@ fn weights<'a>(args: Args<'a>) -> Result<Weights<'a>> {
         scores = scores + hidden.op("triu", Attrs::new().with("diagonal", 1));
     }
     let blind = bias.map(|_| scores.op("amax", of_rows()).eq(f64::NEG_INFINITY));
-    let scores = hidden(scores, blind);
-    let weights = hidden(softmax(scores), blind);
+    let scores = zeroed(scores, blind);
+    let weights = zeroed(softmax(scores), blind);
     Ok(Weights { query, key, value, scores, weights, blind, shared, scale })
 }
 
@@ -156,7 +156,7 @@ fn of_rows() -> Attrs {
 }
 
 /// Returns a tensor with 0 for the queries that no key is visible to.
-fn hidden<'a>(x: Expr<'a>, blind: Option<Expr<'a>>) -> Expr<'a> {
+fn zeroed<'a>(x: Expr<'a>, blind: Option<Expr<'a>>) -> Expr<'a> {
     blind.map_or(x, |rows| x.filled(rows, 0.0))
 }
 
@@ -178,7 +178,7 @@ fn attended(args: Args<'_>) -> Result<Vec<Expr<'_>>> {
         (kept, mask) = (dropped, Some(drawn));
     }
     let made = kept.matmul(all.value);
-    let sums = hidden(all.scores.op("logsumexp", of_rows()), all.blind);
+    let sums = zeroed(all.scores.op("logsumexp", of_rows()), all.blind);
     let made = made.cast(args.tensor("query").dtype());
     Ok([made, sums.reshape(&sums.shape()?[..3])].into_iter().chain(mask).collect())
 }
@@ -266,7 +266,7 @@ fn layer(args: Args<'_>) -> Result<Expr<'_>> {
     added(args, sum, matrices, ["norm_weight_2", "norm_bias_2"])
 }
 
-/// Adds the result of a part of the layer to its operand. The norm is of the one or of the sum.
+/// Adds the result of a part of the layer to its operand. The norm comes before the part or last.
 fn added<'a>(
     args: Args<'a>,
     x: Expr<'a>,
@@ -279,6 +279,7 @@ fn added<'a>(
     normalized(args, part(args, x)? + x, norm)
 }
 
+/// The second part of the layer: two matrices, with the activation between them.
 fn matrices<'a>(args: Args<'a>, x: Expr<'a>) -> Result<Expr<'a>> {
     let activation = if args.flag("use_gelu", false)? { "gelu" } else { "relu" };
     let hidden = linear(args, x, ["ffn_weight_1", "ffn_bias_1"]).op(activation, Attrs::new());

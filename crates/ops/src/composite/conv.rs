@@ -60,9 +60,9 @@ fn columns(args: Args<'_>, sums: bool) -> Result<Expr<'_>> {
     let (kernel, stride) = (pair(args, "kernel_size", 1)?, pair(args, "stride", 1)?);
     let (padding, dilation) = (pair(args, "padding", 0)?, pair(args, "dilation", 1)?);
     let shape = x.shape()?;
-    let batched = shape.len() == if sums { 3 } else { 4 };
-    let batch = if batched { shape[0] } else { 1 };
-    let (channels, image) = match (sums, &shape[usize::from(batched)..]) {
+    let lacking = usize::from(shape.len() != if sums { 3 } else { 4 });
+    let batch = if lacking == 0 { shape[0] } else { 1 };
+    let (channels, image) = match (sums, &shape[1 - lacking..]) {
         (true, &[rows, _]) => {
             (rows / (kernel[0] * kernel[1]).max(1), pair(args, "output_size", 0)?)
         }
@@ -82,7 +82,6 @@ fn columns(args: Args<'_>, sums: bool) -> Result<Expr<'_>> {
     });
     let images = [batch, channels, image[0], image[1]];
     let columns = [batch, channels * kernel[0] * kernel[1], counts[0] * counts[1]];
-    let lacking = usize::from(!batched);
     if shape.contains(&0) {
         let result = if sums { &images[..] } else { &columns[..] };
         if !result.contains(&0) {
