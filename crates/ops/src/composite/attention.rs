@@ -7,20 +7,21 @@ use crate::def::arg;
 use crate::random::{OFFSET, OFFSET_NUMBER, SEED, SEED_DOC};
 use crate::schema::ArgDoc;
 
-use super::calls::{along, wide};
-use super::{Calls, Composite, Given, Symbol, op, several, table, wrong};
+use super::formula::{Args, Expr, along, wide};
+use super::{Composite, formula, formulas, table, wrong};
 
 table! {
-    several("_scaled_dot_product_fused_attention_overrideable",
+    formulas("_scaled_dot_product_fused_attention_overrideable",
         "the values, weighted by the softmax of the scaled products of queries and keys, the \
          logarithms of the sums of exponentials, and with dropout the mask of weights",
         OPERANDS, ATTENTION, 2, attended)
         .optional_from(3);
-    several("_scaled_dot_product_fused_attention_overrideable_backward",
+    formulas("_scaled_dot_product_fused_attention_overrideable_backward",
         "the gradients of `_scaled_dot_product_fused_attention_overrideable`", GRADIENT, MASKED, 3,
         attended_backward).optional_from(4);
-    op("_transformer_encoder_layer_fwd", "attention and two matrices, each with a norm and a sum",
-        LAYER, ATTRS, layer).optional_from(13);
+    formula("_transformer_encoder_layer_fwd",
+        "attention and two matrices, each with a norm and a sum", LAYER, ATTRS, layer)
+        .optional_from(13);
 }
 
 /// The op whose kernels hold a block of the scores at a time.
@@ -81,290 +82,238 @@ const ATTRS: &[ArgDoc] = &[
 ];
 
 /// The scores of attention and the weights that they become, in the dtype of their computation.
-struct Weights {
-    query: Symbol,
+struct Weights<'a> {
+    query: Expr<'a>,
     /// Keys and values, with a head for each of the query's.
-    key: Symbol,
-    value: Symbol,
-    scores: Symbol,
-    weights: Symbol,
+    key: Expr<'a>,
+    value: Expr<'a>,
+    scores: Expr<'a>,
+    weights: Expr<'a>,
     /// The queries that no key is visible to, which get the weights 0.
-    blind: Option<Symbol>,
+    blind: Option<Expr<'a>>,
     /// The number of batches, of heads of the keys, of the query's heads for each, and of keys.
     shared: [i64; 4],
     scale: f64,
 }
 
 /// Returns whether the op that computes by blocks takes the operands.
-fn is_by_blocks(calls: &Calls<'_>, given: &Given<'_>) -> Result<bool> {
-    let each = ["query", "key", "value"].map(|name| given.tensor(name));
-    let [query, key, value] = each;
-    let [query, key, value] = [calls.shape(query?), calls.shape(key?), calls.shape(value?)];
-    let rank = given.optional("attn_bias").map_or(4, |bias| calls.rank(bias));
-    Ok(given.number("dropout_p", 0.0)? == 0.0
+fn is_by_blocks(args: Args<'_>) -> Result<bool> {
+    let [query, key, value] = args.tensors(["query", "key", "value"]);
+    let [query, key, value] = [query.shape()?, key.shape()?, value.shape()?];
+    let rank = args.optional("attn_bias").map_or(Ok(4), Expr::rank)?;
+    Ok(args.number("dropout_p", 0.0)? == 0.0
         && query.last() == value.last()
         && ![query, key].concat().contains(&0)
         && [2, 4].contains(&rank))
 }
 
-/// Returns the operands of this name, as far as they are given.
-fn listed(given: &Given<'_>, names: &[&str]) -> Vec<Symbol> {
-    names.iter().filter_map(|name| given.optional(name)).collect()
-}
-
 /// Returns the weights of all pairs of queries and keys.
-fn weights(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Weights> {
-    let [query, key] = [given.tensor("query")?, given.tensor("key")?];
+fn weights<'a>(args: Args<'a>) -> Result<Weights<'a>> {
+    let [query, key, value] = args.tensors(["query", "key", "value"]);
     let (&[batch, heads, queries, width], &[_, groups, keys, _]) =
-        (&calls.shape(query)[..], &calls.shape(key)[..])
+        (&query.shape()?[..], &key.shape()?[..])
     else {
         return Err(wrong("query and key: expected four dimensions"));
     };
     if groups == 0 || heads % groups != 0 {
         return Err(wrong(format!("key: expected a number of heads that divides {heads}")));
     }
-    let dtype = wide(calls.dtype(query));
+    let dtype = wide(query.dtype());
     let shared = [batch, groups, heads / groups, keys];
-    let mut each = Vec::new();
-    for name in ["key", "value"] {
-        let mut x = calls.cast(given.tensor(name)?, dtype)?;
-        if groups != heads {
-            let length = *calls.shape(x).last().unwrap_or(&0);
-            let size = [&shared[..], &[length]].concat();
-            x = calls.unsqueeze(x, 2)?;
-            x = calls.one("expand", &[x], Attrs::new().with("size", size))?;
-            x = calls.reshape(x, &[batch, heads, keys, length])?;
+    let of_heads = |x: Expr<'a>| -> Result<Expr<'a>> {
+        let x = x.cast(dtype);
+        if groups == heads {
+            return Ok(x);
         }
-        each.push(x);
-    }
-    let query = calls.cast(query, dtype)?;
-    let scale = given.number("scale", 1.0 / (width as f64).sqrt())?;
-    let turned = calls.transpose(each[0], -1, -2)?;
-    let scores = calls.apply("matmul", &[query, turned])?;
-    let mut scores = calls.by("mul", scores, scale)?;
-    if let Some(bias) = given.optional("attn_bias") {
-        if !calls.dtype(bias).is_float() {
-            return Err(wrong(format!("attn_bias: expected floats, got {}", calls.dtype(bias))));
+        let length = *x.shape()?.last().unwrap_or(&0);
+        let size = [&shared[..], &[length]].concat();
+        let x = x.unsqueeze(2).op("expand", Attrs::new().with("size", size));
+        Ok(x.reshape(&[batch, heads, keys, length]))
+    };
+    let (key, value, query) = (of_heads(key)?, of_heads(value)?, query.cast(dtype));
+    let scale = args.number("scale", 1.0 / (width as f64).sqrt())?;
+    let mut scores = query.matmul(key.transpose(-1, -2)) * scale;
+    let bias = args.optional("attn_bias");
+    if let Some(bias) = bias {
+        if !bias.dtype().is_float() {
+            return Err(wrong(format!("attn_bias: expected floats, got {}", bias.dtype())));
         }
-        let bias = calls.cast(bias, dtype)?;
-        scores = calls.apply("add", &[scores, bias])?;
+        scores = scores + bias.cast(dtype);
     }
-    if given.flag("is_causal", false)? {
-        let hidden = calls.full(vec![queries, keys], f64::NEG_INFINITY, dtype)?;
-        let hidden = calls.one("triu", &[hidden], Attrs::new().with("diagonal", 1))?;
-        scores = calls.apply("add", &[scores, hidden])?;
+    if args.flag("is_causal", false)? {
+        let hidden = args.calls.full(vec![queries, keys], f64::NEG_INFINITY, dtype);
+        scores = scores + hidden.op("triu", Attrs::new().with("diagonal", 1));
     }
-    let mut blind = None;
-    if given.optional("attn_bias").is_some() {
-        let greatest = calls.one("amax", &[scores], over(&[-1]).with("keepdim", true))?;
-        let rows = calls.by("eq", greatest, f64::NEG_INFINITY)?;
-        scores = calls.filled(scores, rows, 0.0)?;
-        blind = Some(rows);
-    }
-    let mut weights = calls.one("_softmax", &[scores], along(-1).with("half_to_float", false))?;
-    if let Some(rows) = blind {
-        weights = calls.filled(weights, rows, 0.0)?;
-    }
-    Ok(Weights { query, key: each[0], value: each[1], scores, weights, blind, shared, scale })
+    let blind = bias.map(|_| scores.op("amax", of_rows()).eq(f64::NEG_INFINITY));
+    let scores = zeroed(scores, blind);
+    let weights = zeroed(softmax(scores), blind);
+    Ok(Weights { query, key, value, scores, weights, blind, shared, scale })
 }
 
-/// Returns the argument `dim` of a reduction.
-fn over(dims: &[i64]) -> Attrs {
-    Attrs::new().with("dim", dims.to_vec())
+/// Returns the arguments of a reduction of rows.
+fn of_rows() -> Attrs {
+    Attrs::new().with("dim", vec![-1i64]).with("keepdim", true)
 }
 
-fn attended(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Vec<Symbol>> {
-    if is_by_blocks(calls, given)? {
-        return calls.call(BY_BLOCKS, given.tensors(), given.passed(&["is_causal", "scale"]));
+/// Returns a tensor with 0 for the queries that no key is visible to.
+fn zeroed<'a>(x: Expr<'a>, blind: Option<Expr<'a>>) -> Expr<'a> {
+    blind.map_or(x, |rows| x.filled(rows, 0.0))
+}
+
+fn softmax(scores: Expr<'_>) -> Expr<'_> {
+    scores.op("_softmax", along(-1).with("half_to_float", false))
+}
+
+fn attended(args: Args<'_>) -> Result<Vec<Expr<'_>>> {
+    if is_by_blocks(args)? {
+        let attrs = args.passed(&["is_causal", "scale"]);
+        return Ok(args.calls.call(BY_BLOCKS, &args.all(), attrs));
     }
-    let dtype = calls.dtype(given.tensor("query")?);
-    let all = weights(calls, given)?;
+    let all = weights(args)?;
     let (mut kept, mut mask) = (all.weights, None);
-    if given.number("dropout_p", 0.0)? > 0.0 {
-        let draw = given.passed(&[SEED, OFFSET]).with("p", given.number("dropout_p", 0.0)?);
-        let [dropped, drawn] = calls.several("native_dropout", &[kept], draw)?;
+    let p = args.number("dropout_p", 0.0)?;
+    if p > 0.0 {
+        let draw = args.passed(&[SEED, OFFSET]).with("p", p);
+        let [dropped, drawn] = args.calls.several("native_dropout", &[kept], draw);
         (kept, mask) = (dropped, Some(drawn));
     }
-    let made = calls.apply("matmul", &[kept, all.value])?;
-    let mut sums = calls.one("logsumexp", &[all.scores], over(&[-1]).with("keepdim", true))?;
-    if let Some(blind) = all.blind {
-        sums = calls.filled(sums, blind, 0.0)?;
-    }
-    let shape = calls.shape(sums);
-    let results = [calls.cast(made, dtype)?, calls.reshape(sums, &shape[..3])?];
-    Ok(results.into_iter().chain(mask).collect())
+    let made = kept.matmul(all.value);
+    let sums = zeroed(all.scores.op("logsumexp", of_rows()), all.blind);
+    let made = made.cast(args.tensor("query").dtype());
+    Ok([made, sums.reshape(&sums.shape()?[..3])].into_iter().chain(mask).collect())
 }
 
 /// Returns the sum of a tensor over the dimensions in which it was broadcast from a shape.
-fn summed(calls: &mut Calls<'_>, mut x: Symbol, shape: &[usize]) -> Result<Symbol> {
-    let before = calls.rank(x) - shape.len();
+fn summed<'a>(mut x: Expr<'a>, shape: &[i64]) -> Result<Expr<'a>> {
+    let before = x.rank()? - shape.len();
     if before > 0 {
-        x = calls.one("sum", &[x], over(&(0..before as i64).collect::<Vec<_>>()))?;
+        x = x.sum(&(0..before as i64).collect::<Vec<_>>(), false);
     }
-    let lengths = calls.shape(x);
-    let differs = |&at: &usize| lengths[at] != shape[at] as i64;
+    let lengths = x.shape()?;
+    let differs = |&at: &usize| lengths[at] != shape[at];
     let dims: Vec<i64> = (0..shape.len()).filter(differs).map(|at| at as i64).collect();
-    match dims[..] {
-        [] => Ok(x),
-        _ => calls.one("sum", &[x], over(&dims).with("keepdim", true)),
-    }
+    Ok(if dims.is_empty() { x } else { x.sum(&dims, true) })
 }
 
-fn attended_backward(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Vec<Symbol>> {
-    let mask = given.ints("output_mask")?.unwrap_or_else(|| vec![1, 1, 1, 0]);
+fn attended_backward<'a>(args: Args<'a>) -> Result<Vec<Expr<'a>>> {
+    let mask = args.ints("output_mask")?.unwrap_or_else(|| vec![1, 1, 1, 0]);
     let &[wants_query, wants_key, wants_value, wants_bias] = &mask[..] else {
         return Err(wrong("output_mask: expected 4 flags"));
     };
-    let results = [given.optional("out"), given.optional("logsumexp")];
-    if is_by_blocks(calls, given)? && wants_bias == 0 && !results.contains(&None) {
+    let is_given = |name: &&str| args.optional(name).is_some();
+    if is_by_blocks(args)? && wants_bias == 0 && ["out", "logsumexp"].iter().all(is_given) {
         let names = ["grad_out", "query", "key", "value", "out", "logsumexp", "attn_bias"];
-        let attrs = given.passed(&["is_causal", "scale"]);
-        let made = calls.call(&format!("{BY_BLOCKS}_backward"), &listed(given, &names), attrs)?;
+        let inputs: Vec<Expr<'_>> = names.iter().filter_map(|name| args.optional(name)).collect();
+        let attrs = args.passed(&["is_causal", "scale"]);
+        let made = args.calls.call(&format!("{BY_BLOCKS}_backward"), &inputs, attrs);
         let wanted = made.into_iter().zip(mask).filter(|(_, wanted)| *wanted != 0);
         return Ok(wanted.map(|(gradient, _)| gradient).collect());
     }
-    let all = weights(calls, given)?;
-    let dtype = calls.dtype(all.query);
-    let grad = calls.cast(given.tensor("grad_out")?, dtype)?;
-    let turned = calls.transpose(all.value, -1, -2)?;
-    let (mut kept, mut of_weights) = (all.weights, calls.apply("matmul", &[grad, turned])?);
-    let p = given.number("dropout_p", 0.0)?;
+    let all = weights(args)?;
+    let grad = args.tensor("grad_out").cast(all.query.dtype());
+    let (mut kept, mut of_weights) = (all.weights, grad.matmul(all.value.transpose(-1, -2)));
+    let p = args.number("dropout_p", 0.0)?;
     if p > 0.0 {
-        let mask = given.tensor("dropout_mask")?;
-        for x in [&mut kept, &mut of_weights] {
-            *x = calls.undropped(*x, mask, p)?;
-        }
+        let mask = args.tensor("dropout_mask");
+        [kept, of_weights] = [kept, of_weights].map(|x| x.undropped(mask, p));
     }
-    let products = calls.apply("mul", &[of_weights, all.weights])?;
-    let sums = calls.one("sum", &[products], over(&[-1]).with("keepdim", true))?;
-    let centred = calls.apply("sub", &[of_weights, sums])?;
-    let of_scores = calls.apply("mul", &[all.weights, centred])?;
+    let sums = (of_weights * all.weights).sum(&[-1], true);
+    let of_scores = all.weights * (of_weights - sums);
     let mut made = Vec::new();
-    let mut add = |calls: &mut Calls<'_>, x: Symbol, name: &str| -> Result<()> {
-        let dtype = calls.dtype(given.tensor(name)?);
-        made.push(calls.cast(x, dtype)?);
-        Ok(())
-    };
+    let mut add = |x: Expr<'a>, name: &str| made.push(x.cast(args.tensor(name).dtype()));
     if wants_query != 0 {
-        let x = calls.apply("matmul", &[of_scores, all.key])?;
-        let x = calls.by("mul", x, all.scale)?;
-        add(calls, x, "query")?;
+        add(of_scores.matmul(all.key) * all.scale, "query");
     }
     if wants_key != 0 {
-        let turned = calls.transpose(of_scores, -1, -2)?;
-        let x = calls.apply("matmul", &[turned, all.query])?;
-        let x = calls.by("mul", x, all.scale)?;
-        let x = of_groups(calls, x, all.shared)?;
-        add(calls, x, "key")?;
+        let x = of_scores.transpose(-1, -2).matmul(all.query) * all.scale;
+        add(of_groups(x, all.shared)?, "key");
     }
     if wants_value != 0 {
-        let turned = calls.transpose(kept, -1, -2)?;
-        let x = calls.apply("matmul", &[turned, grad])?;
-        let x = of_groups(calls, x, all.shared)?;
-        add(calls, x, "value")?;
+        add(of_groups(kept.transpose(-1, -2).matmul(grad), all.shared)?, "value");
     }
     if wants_bias != 0 {
-        let shape = calls.spec(given.tensor("attn_bias")?).shape().to_vec();
-        let x = summed(calls, of_scores, &shape)?;
-        add(calls, x, "attn_bias")?;
+        add(summed(of_scores, &args.tensor("attn_bias").shape()?)?, "attn_bias");
     }
     Ok(made)
 }
 
 /// Returns the sums of the gradients of the heads that share a head of keys.
-fn of_groups(calls: &mut Calls<'_>, x: Symbol, shared: [i64; 4]) -> Result<Symbol> {
+fn of_groups(x: Expr<'_>, shared: [i64; 4]) -> Result<Expr<'_>> {
     if shared[2] == 1 {
         return Ok(x);
     }
-    let length = *calls.shape(x).last().unwrap_or(&0);
-    let x = calls.reshape(x, &[&shared[..], &[length]].concat())?;
-    calls.one("sum", &[x], over(&[2]))
+    let length = *x.shape()?.last().unwrap_or(&0);
+    Ok(x.reshape(&[&shared[..], &[length]].concat()).sum(&[2], false))
 }
 
 /// Applies a matrix of weights and a bias, which the arguments name.
-fn linear(
-    calls: &mut Calls<'_>,
-    x: Symbol,
-    given: &Given<'_>,
-    [weight, bias]: [&str; 2],
-) -> Result<Symbol> {
-    let (weight, bias) = (given.tensor(weight)?, given.tensor(bias)?);
-    let weight = calls.transpose(weight, 0, 1)?;
-    let product = calls.apply("matmul", &[x, weight])?;
-    calls.apply("add", &[product, bias])
+fn linear<'a>(args: Args<'a>, x: Expr<'a>, names: [&str; 2]) -> Expr<'a> {
+    let [weight, bias] = args.tensors(names);
+    x.matmul(weight.transpose(0, 1)) + bias
 }
 
-fn normalized(
-    calls: &mut Calls<'_>,
-    x: Symbol,
-    given: &Given<'_>,
-    [weight, bias]: [&str; 2],
-) -> Result<Symbol> {
-    let width = calls.spec(x).shape().last().copied().unwrap_or(0) as i64;
-    let (weight, bias) = (given.tensor(weight)?, given.tensor(bias)?);
-    let attrs =
-        Attrs::new().with("normalized_shape", vec![width]).with("eps", given.number("eps", 1e-5)?);
-    calls.one("native_layer_norm", &[x, weight, bias], attrs)
+fn normalized<'a>(args: Args<'a>, x: Expr<'a>, names: [&str; 2]) -> Result<Expr<'a>> {
+    let [weight, bias] = args.tensors(names);
+    let shape = vec![x.shape()?.last().copied().unwrap_or(0)];
+    let attrs = Attrs::new().with("normalized_shape", shape);
+    let attrs = attrs.with("eps", args.number("eps", 1e-5)?);
+    Ok(args.calls.one("native_layer_norm", &[x, weight, bias], attrs))
 }
 
 /// Returns an encoder's layer: attention and two matrices, each with a norm and a sum.
-fn layer(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let x = given.tensor("src")?;
-    let first = given.flag("norm_first", false)?;
-    let (norm1, norm2) = (["norm_weight_1", "norm_bias_1"], ["norm_weight_2", "norm_bias_2"]);
-    let inner = if first { normalized(calls, x, given, norm1)? } else { x };
-    let attended = attention(calls, inner, given)?;
-    let mut sum = calls.apply("add", &[attended, x])?;
-    if !first {
-        sum = normalized(calls, sum, given, norm1)?;
-    }
-    let inner = if first { normalized(calls, sum, given, norm2)? } else { sum };
-    let hidden = linear(calls, inner, given, ["ffn_weight_1", "ffn_bias_1"])?;
-    let activation = if given.flag("use_gelu", false)? { "gelu" } else { "relu" };
-    let hidden = calls.apply(activation, &[hidden])?;
-    let made = linear(calls, hidden, given, ["ffn_weight_2", "ffn_bias_2"])?;
-    let sum = calls.apply("add", &[made, sum])?;
-    if first { Ok(sum) } else { normalized(calls, sum, given, norm2) }
+fn layer(args: Args<'_>) -> Result<Expr<'_>> {
+    let sum = added(args, args.tensor("src"), attention, ["norm_weight_1", "norm_bias_1"])?;
+    added(args, sum, matrices, ["norm_weight_2", "norm_bias_2"])
 }
 
-fn attention(calls: &mut Calls<'_>, x: Symbol, given: &Given<'_>) -> Result<Symbol> {
-    let &[batch, length, width] = calls.spec(x).shape() else {
+/// Adds the result of a part of the layer to its operand. The norm comes before the part or last.
+fn added<'a>(
+    args: Args<'a>,
+    x: Expr<'a>,
+    part: fn(Args<'a>, Expr<'a>) -> Result<Expr<'a>>,
+    norm: [&str; 2],
+) -> Result<Expr<'a>> {
+    if args.flag("norm_first", false)? {
+        return Ok(part(args, normalized(args, x, norm)?)? + x);
+    }
+    normalized(args, part(args, x)? + x, norm)
+}
+
+/// The second part of the layer: two matrices, with the activation between them.
+fn matrices<'a>(args: Args<'a>, x: Expr<'a>) -> Result<Expr<'a>> {
+    let activation = if args.flag("use_gelu", false)? { "gelu" } else { "relu" };
+    let hidden = linear(args, x, ["ffn_weight_1", "ffn_bias_1"]).op(activation, Attrs::new());
+    Ok(linear(args, hidden, ["ffn_weight_2", "ffn_bias_2"]))
+}
+
+fn attention<'a>(args: Args<'a>, x: Expr<'a>) -> Result<Expr<'a>> {
+    let &[batch, length, width] = &x.shape()?[..] else {
         return Err(wrong("src: expected [n,length,features]"));
     };
-    let heads = given.int("num_heads")?.unwrap_or(1).max(1);
-    let size = width as i64 / heads;
-    let (batch, length, width) = (batch as i64, length as i64, width as i64);
-    let all = linear(calls, x, given, ["qkv_weight", "qkv_bias"])?;
-    let mut parts = Vec::new();
-    for k in 0..3 {
-        let part = calls.narrow(all, -1, k * width, width)?;
-        let part = calls.reshape(part, &[batch, length, heads, size])?;
-        parts.push(calls.transpose(part, 1, 2)?);
+    let heads = args.int("num_heads")?.unwrap_or(1).max(1);
+    let size = width / heads;
+    let all = linear(args, x, ["qkv_weight", "qkv_bias"]);
+    let [query, key, value] = [0, 1, 2].map(|k| {
+        let part = all.narrow(-1, k * width, width).reshape(&[batch, length, heads, size]);
+        part.transpose(1, 2)
+    });
+    let mut scores = query.matmul(key.transpose(-2, -1)) / (size as f64).sqrt();
+    if let Some(mask) = args.optional("mask") {
+        scores = masked(args, scores, mask)?;
     }
-    let keys = calls.transpose(parts[1], -2, -1)?;
-    let scores = calls.apply("matmul", &[parts[0], keys])?;
-    let mut scores = calls.by("div", scores, (size as f64).sqrt())?;
-    if given.optional("mask").is_some() {
-        scores = masked(calls, scores, given)?;
-    }
-    let last = along(-1).with("half_to_float", false);
-    let shares = calls.one("_softmax", &[scores], last)?;
-    let made = calls.apply("matmul", &[shares, parts[2]])?;
-    let made = calls.transpose(made, 1, 2)?;
-    let made = calls.reshape(made, &[batch, length, width])?;
-    linear(calls, made, given, ["proj_weight", "proj_bias"])
+    let made = softmax(scores).matmul(value).transpose(1, 2);
+    Ok(linear(args, made.reshape(&[batch, length, width]), ["proj_weight", "proj_bias"]))
 }
 
 /// Excludes scores: those of pairs (mask type 0), of keys of each sequence (1), or of both (2).
-fn masked(calls: &mut Calls<'_>, scores: Symbol, given: &Given<'_>) -> Result<Symbol> {
-    let mask = given.tensor("mask")?;
-    let mask = calls.cast(mask, DType::Bool)?;
-    let shape = calls.shape(mask);
-    let mask = match (given.int("mask_type")?, &shape[..]) {
-        (Some(1), &[batch, length]) => calls.reshape(mask, &[batch, 1, 1, length])?,
+fn masked<'a>(args: Args<'a>, scores: Expr<'a>, mask: Expr<'a>) -> Result<Expr<'a>> {
+    let mask = mask.cast(DType::Bool);
+    let shape = mask.shape()?;
+    let mask = match (args.int("mask_type")?, &shape[..]) {
+        (Some(1), &[batch, length]) => mask.reshape(&[batch, 1, 1, length]),
         (Some(0), &[_, _]) | (Some(2), &[_, _, _, _]) => mask,
         (Some(ty), _) => return Err(wrong(format!("a mask of type {ty}, shape {shape:?}"))),
         (None, _) => return Err(wrong("a mask without a type")),
     };
-    calls.filled(scores, mask, f64::NEG_INFINITY)
+    Ok(scores.filled(mask, f64::NEG_INFINITY))
 }

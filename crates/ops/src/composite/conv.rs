@@ -5,17 +5,14 @@ use millstream_types::{Attrs, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::calls::{along, wide};
-use super::{Calls, Composite, Given, Symbol, op, table, wrong};
+use super::formula::{Args, Expr, wide};
+use super::{Composite, formula, table, wrong};
 
 table! {
-    op("im2col", "the windows of images as columns", IMAGES, WINDOWS, |calls, given| {
-        columns(calls, given, false)
-    });
-    op("col2im", "images of which each element is the sum of its elements in columns", COLUMNS,
-        SUMS, |calls, given| {
-        columns(calls, given, true)
-    });
+    formula("im2col", "the windows of images as columns", IMAGES, WINDOWS,
+        |args| columns(args, false));
+    formula("col2im", "images of which each element is the sum of its elements in columns", COLUMNS,
+        SUMS, |args| columns(args, true));
 }
 
 const IMAGES: &[ArgDoc] = &[arg("x", "[n,c,h,w] or [c,h,w]")];
@@ -33,8 +30,8 @@ const SUMS: &[ArgDoc] = &[
     STRIDE,
 ];
 
-fn pair(given: &Given<'_>, name: &str, default: i64) -> Result<[i64; 2]> {
-    match given.ints(name)?.unwrap_or_default()[..] {
+fn pair(args: Args<'_>, name: &str, default: i64) -> Result<[i64; 2]> {
+    match args.ints(name)?.unwrap_or_default()[..] {
         [] => Ok([default; 2]),
         [one] => Ok([one; 2]),
         [a, b] => Ok([a, b]),
@@ -44,9 +41,12 @@ fn pair(given: &Given<'_>, name: &str, default: i64) -> Result<[i64; 2]> {
 
 /// The windows of a batch of images.
 struct Windows {
-    batch: i64,
-    channels: i64,
-    image: [i64; 2],
+    /// The shape of the images.
+    images: [i64; 4],
+    /// The shape of the columns.
+    columns: [i64; 3],
+    /// The number of dimensions that the operand and the result lack.
+    lacking: usize,
     padding: [i64; 2],
     kernel: [i64; 2],
     counts: [i64; 2],
@@ -55,16 +55,16 @@ struct Windows {
 }
 
 /// Returns the columns of images, or with `sums` the images of columns.
-fn columns(calls: &mut Calls<'_>, given: &Given<'_>, sums: bool) -> Result<Symbol> {
-    let x = given.tensor("x")?;
-    let (kernel, stride) = (pair(given, "kernel_size", 1)?, pair(given, "stride", 1)?);
-    let (padding, dilation) = (pair(given, "padding", 0)?, pair(given, "dilation", 1)?);
-    let shape = calls.shape(x);
-    let batched = shape.len() == if sums { 3 } else { 4 };
-    let batch = if batched { shape[0] } else { 1 };
-    let (channels, image) = match (sums, &shape[usize::from(batched)..]) {
+fn columns(args: Args<'_>, sums: bool) -> Result<Expr<'_>> {
+    let x = args.tensor("x");
+    let (kernel, stride) = (pair(args, "kernel_size", 1)?, pair(args, "stride", 1)?);
+    let (padding, dilation) = (pair(args, "padding", 0)?, pair(args, "dilation", 1)?);
+    let shape = x.shape()?;
+    let lacking = usize::from(shape.len() != if sums { 3 } else { 4 });
+    let batch = if lacking == 0 { shape[0] } else { 1 };
+    let (channels, image) = match (sums, &shape[1 - lacking..]) {
         (true, &[rows, _]) => {
-            (rows / (kernel[0] * kernel[1]).max(1), pair(given, "output_size", 0)?)
+            (rows / (kernel[0] * kernel[1]).max(1), pair(args, "output_size", 0)?)
         }
         (false, &[channels, height, width]) => (channels, [height, width]),
         _ => return Err(wrong(format!("columns of {shape:?}"))),
@@ -80,81 +80,47 @@ fn columns(calls: &mut Calls<'_>, given: &Given<'_>, sums: bool) -> Result<Symbo
         let of = |tap: i64| (0..count).map(move |window| window * step + tap * by);
         (0..kernel[k]).flat_map(of).collect::<Vec<i64>>()
     });
-    let windows = Windows { batch, channels, image, padding, kernel, counts, at };
+    let images = [batch, channels, image[0], image[1]];
+    let columns = [batch, channels * kernel[0] * kernel[1], counts[0] * counts[1]];
     if shape.contains(&0) {
-        let result = match sums {
-            true => windows.image_shape().to_vec(),
-            false => windows.columns_shape().to_vec(),
-        };
+        let result = if sums { &images[..] } else { &columns[..] };
         if !result.contains(&0) {
             return Err(wrong("columns of no elements"));
         }
-        let shape = result[usize::from(!batched)..].to_vec();
-        let dtype = calls.dtype(x);
-        let zeros = Attrs::new().with("shape", shape).with("value", 0i64).with("dtype", dtype);
-        return calls.one("full", &[], zeros);
+        return Ok(x.calls.full(result[lacking..].to_vec(), 0i64, x.dtype()));
     }
-    match sums {
-        true => windows.sums(calls, x, batched),
-        false => windows.columns(calls, x, batched),
-    }
+    let windows = Windows { images, columns, lacking, padding, kernel, counts, at };
+    if sums { windows.sums(x) } else { Ok(windows.columns(x)) }
 }
 
 impl Windows {
-    /// Returns the shape of a batch of columns.
-    fn columns_shape(&self) -> [i64; 3] {
+    fn columns<'a>(&self, x: Expr<'a>) -> Expr<'a> {
         let ([height, width], [rows, columns]) = (self.kernel, self.counts);
-        [self.batch, self.channels * height * width, rows * columns]
-    }
-
-    /// Returns the shape of a batch of images.
-    fn image_shape(&self) -> [i64; 4] {
-        [self.batch, self.channels, self.image[0], self.image[1]]
-    }
-
-    /// Exchanges the dimensions of windows and of the elements in them.
-    fn swapped(&self, calls: &mut Calls<'_>, x: Symbol) -> Result<Symbol> {
-        calls.transpose(x, 3, 4)
-    }
-
-    fn columns(&self, calls: &mut Calls<'_>, x: Symbol, batched: bool) -> Result<Symbol> {
-        let ([height, width], [rows, columns]) = (self.kernel, self.counts);
-        let x = calls.reshape(x, &self.image_shape())?;
         let [above, left] = self.padding;
         let pad = Attrs::new().with("pad", vec![left, left, above, above]);
-        let mut x = calls.one("constant_pad_nd", &[x], pad)?;
-        for (k, at) in self.at.iter().enumerate() {
-            let index = calls.positions(at.iter().copied())?;
-            x = calls.one("index_select", &[x, index], along(2 + k as i64))?;
+        let mut x = x.reshape(&self.images).op("constant_pad_nd", pad);
+        for (dim, at) in (2..).zip(&self.at) {
+            x = x.index_select(dim, x.calls.positions(at.iter().copied()));
         }
-        let x = calls.reshape(x, &[self.batch, self.channels, height, rows, width, columns])?;
-        let x = self.swapped(calls, x)?;
-        let x = calls.contiguous(x)?;
-        let joined = self.columns_shape();
-        calls.reshape(x, if batched { &joined } else { &joined[1..] })
+        let x = x.reshape(&[self.images[0], self.images[1], height, rows, width, columns]);
+        x.transpose(3, 4).contiguous().reshape(&self.columns[self.lacking..])
     }
 
-    fn sums(&self, calls: &mut Calls<'_>, x: Symbol, batched: bool) -> Result<Symbol> {
-        let dtype = calls.dtype(x);
+    fn sums<'a>(&self, x: Expr<'a>) -> Result<Expr<'a>> {
+        let (calls, dtype) = (x.calls, x.dtype());
         let ([height, width], [rows, columns]) = (self.kernel, self.counts);
-        let x = calls.cast(x, wide(dtype))?;
-        let x = calls.reshape(x, &[self.batch, self.channels, height, width, rows, columns])?;
-        let x = self.swapped(calls, x)?;
-        let taps = [self.batch, self.channels, height * rows, width * columns];
-        let mut x = calls.reshape(x, &taps)?;
+        let [batch, channels, ..] = self.images;
+        let x = x.cast(wide(dtype));
+        let x = x.reshape(&[batch, channels, height, width, rows, columns]).transpose(3, 4);
+        let mut x = x.reshape(&[batch, channels, height * rows, width * columns]);
         for k in [1, 0] {
-            let mut shape = calls.shape(x);
-            shape[2 + k] = self.image[k] + 2 * self.padding[k];
-            let target = calls.full(shape, 0i64, wide(dtype))?;
-            let index = calls.positions(self.at[k].iter().copied())?;
-            calls.call("index_add_", &[target, index, x], along(2 + k as i64))?;
-            let part =
-                along(2 + k as i64).with("start", self.padding[k]).with("length", self.image[k]);
-            x = calls.one("narrow", &[target], part)?;
+            let (dim, length) = (2 + k as i64, self.images[2 + k]);
+            let mut shape = x.shape()?;
+            shape[2 + k] = length + 2 * self.padding[k];
+            let target = calls.full(shape, 0i64, wide(dtype));
+            target.index_add_(dim, calls.positions(self.at[k].iter().copied()), x);
+            x = target.narrow(dim, self.padding[k], length);
         }
-        let x = calls.contiguous(x)?;
-        let x = calls.cast(x, dtype)?;
-        let result = self.image_shape();
-        calls.reshape(x, if batched { &result } else { &result[1..] })
+        Ok(x.contiguous().cast(dtype).reshape(&self.images[self.lacking..]))
     }
 }

@@ -263,7 +263,7 @@ methods! {
     eq ge gt le logical_and logical_or lt matmul maximum minimum ne pow sigmoid_backward
     tanh_backward copy_ mul_ sub_;
     cumsum() gather(index) index_select(index) scatter(index, from) scatter_add(index, from)
-    squeeze() unsqueeze()
+    squeeze() unsqueeze() index_add_(index, from)
 }
 
 impl<'a> Expr<'a> {

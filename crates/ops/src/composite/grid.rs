@@ -13,17 +13,17 @@ use millstream_types::{Attrs, DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::calls::{along, wide};
-use super::{Calls, Composite, Given, Symbol, op, table, wrong};
+use super::formula::{Args, Expr, along, wide};
+use super::{Composite, formula, table, wrong};
 
 /// Defines an op and its gradient for each way to pad or to resample.
 macro_rules! pairs {
     ($operands:ident, $rule:ident, $rule_back:ident;
      $($name:literal, $summary:expr, $attrs:ident, $of_back:ident, $way:expr;)*) => {
         &[$(
-            op($name, $summary, X, $attrs, |calls, given| $rule(calls, given, $way)),
-            op(concat!($name, "_backward"), concat!("the gradient of `", $name, "`"), $operands,
-                $of_back, |calls, given| $rule_back(calls, given, $way)),
+            formula($name, $summary, X, $attrs, |args| $rule(args, $way)),
+            formula(concat!($name, "_backward"), concat!("the gradient of `", $name, "`"),
+                $operands, $of_back, |args| $rule_back(args, $way)),
         )*]
     };
 }
@@ -56,20 +56,30 @@ pub(crate) const UPSAMPLING: &[Composite] = pairs! {
 };
 
 table! {
-    op("_adaptive_avg_pool3d", "the means of windows that cover three dimensions", X, TO, means);
-    op("_adaptive_avg_pool3d_backward", "the gradient of `_adaptive_avg_pool3d`", GRAD_X, &[],
-        means_backward);
-    op("affine_grid_generator", "the positions that an affine map gives to each element of a grid",
-        THETA, GRID, affine_grid);
-    op("nms", "the numbers of the boxes that no better one covers, the best first", BOXES, COVERED,
-        |calls, given| {
-            let (boxes, scores) = (given.tensor("boxes")?, given.tensor("scores")?);
-            let by_score = along(0).with("descending", true);
-            let [_, order] = calls.several("sort", &[scores], by_score)?;
-            let sorted = calls.one("index_select", &[boxes, order], along(0))?;
-            let kept = calls.one("nms_mask", &[sorted], given.passed(&["iou_threshold"]))?;
-            calls.apply("masked_select", &[order, kept])
-        });
+    formula("_adaptive_avg_pool3d", "the means of windows that cover three dimensions", X, TO,
+        |args| {
+        let (x, to) = (args.tensor("x"), lengths(args, "output_size")?);
+        gathered(x, &averaged(x.spec()?.shape(), &to)?)
+    });
+    formula("_adaptive_avg_pool3d_backward", "the gradient of `_adaptive_avg_pool3d`", GRAD_X, &[],
+        |args| {
+        let [grad, x] = args.tensors(["grad", "x"]);
+        let (from, to) = (x.spec()?, grad.spec()?);
+        let first = from.shape().len().saturating_sub(3);
+        spread(grad, &averaged(from.shape(), &to.shape()[first..])?)
+    });
+    formula("affine_grid_generator",
+        "the positions that an affine map gives to each element of a grid", THETA, GRID,
+        affine_grid);
+    formula("nms", "the numbers of the boxes that no better one covers, the best first", BOXES,
+        COVERED, |args| {
+        let [boxes, scores] = args.tensors(["boxes", "scores"]);
+        let by_score = along(0).with("descending", true);
+        let [_, order] = args.calls.several("sort", &[scores], by_score);
+        let sorted = boxes.index_select(0, order);
+        let kept = sorted.op("nms_mask", args.passed(&["iou_threshold"]));
+        Ok(order.apply("masked_select", [kept]))
+    });
 }
 
 const REFLECTED: &str = "x with its elements reflected around it";
@@ -119,36 +129,37 @@ const SCALES3_BACK: &[ArgDoc] = &[SIZE, INPUT, DEPTH, HEIGHT, WIDTH];
 const CORNERS3_TO: &[ArgDoc] = &[SIZE, CORNERS, DEPTH, HEIGHT, WIDTH];
 const CORNERS3_BACK: &[ArgDoc] = &[SIZE, INPUT, CORNERS, DEPTH, HEIGHT, WIDTH];
 
-fn pad(calls: &mut Calls<'_>, given: &Given<'_>, reflect: bool) -> Result<Symbol> {
-    let x = given.tensor("x")?;
-    let padding = given.ints("padding")?.unwrap_or_default();
-    let taps = padded(calls.spec(x).shape(), &padding, reflect)?;
-    gathered(calls, x, &taps)
+fn pad(args: Args<'_>, reflect: bool) -> Result<Expr<'_>> {
+    gathered(args.tensor("x"), &padded(args, reflect)?)
 }
 
-fn pad_backward(calls: &mut Calls<'_>, given: &Given<'_>, reflect: bool) -> Result<Symbol> {
-    let x = given.tensor("x")?;
-    let padding = given.ints("padding")?.unwrap_or_default();
-    let taps = padded(calls.spec(x).shape(), &padding, reflect)?;
-    spread(calls, given.tensor("grad")?, &taps)
+fn pad_backward(args: Args<'_>, reflect: bool) -> Result<Expr<'_>> {
+    spread(args.tensor("grad"), &padded(args, reflect)?)
+}
+
+fn upsample(args: Args<'_>, mode: Mode) -> Result<Expr<'_>> {
+    let x = args.tensor("x");
+    gathered(x, &upsampled(args, mode, x.spec()?.shape(), x.dtype())?)
+}
+
+fn upsample_backward(args: Args<'_>, mode: Mode) -> Result<Expr<'_>> {
+    let (grad, shape) = (args.tensor("grad"), lengths(args, "input_size")?);
+    spread(grad, &upsampled(args, mode, &shape, grad.dtype())?)
 }
 
 /// Maps the positions of a grid, from -1 to 1 along each dimension, the last one first.
-fn affine_grid(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let theta = given.tensor("theta")?;
-    let size = given.ints("size")?.unwrap_or_default();
-    let dims = size.len().saturating_sub(2);
-    let fits =
-        calls.spec(theta).shape() == [size.first().map_or(0, |&n| n as usize), dims, dims + 1];
+fn affine_grid(args: Args<'_>) -> Result<Expr<'_>> {
+    let (calls, theta) = (args.calls, args.tensor("theta"));
+    let size = args.ints("size")?.unwrap_or_default();
+    let dims = size.len().saturating_sub(2) as i64;
+    let fits = theta.shape()? == [size.first().copied().unwrap_or(0), dims, dims + 1];
     if !(2..=3).contains(&dims) || !fits || size.iter().any(|&d| d < 0) {
-        let theta = calls.spec(theta).brief();
+        let theta = theta.spec()?.brief();
         return Err(wrong(format!("size {size:?} does not fit theta, {theta}")));
     }
-    let (dtype, corners) = (calls.dtype(theta), given.flag("align_corners", false)?);
+    let (dtype, corners) = (theta.dtype(), args.flag("align_corners", false)?);
     let (count, spatial) = (size[0], &size[2..]);
-    let cells: i64 = spatial.iter().product();
-    let shape = [&size[..1], spatial, &[dims as i64 + 1]].concat();
-    let base = calls.full(shape, 1i64, dtype)?;
+    let base = calls.full([&[count], spatial, &[dims + 1]].concat(), 1i64, dtype);
     for (k, &steps) in spatial.iter().rev().enumerate() {
         let bound = match (steps, corners) {
             (..=1, _) => 0.0,
@@ -156,43 +167,13 @@ fn affine_grid(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
             (_, false) => (steps - 1) as f64 / steps as f64,
         };
         let attrs = Attrs::new().with("start", -bound).with("end", bound).with("steps", steps);
-        let line = calls.one("linspace", &[], attrs.with("dtype", dtype))?;
-        let line = calls.reshape(line, &[vec![steps], vec![1; k]].concat())?;
-        let part = calls.one("select", &[base], along(-1).with("index", k as i64))?;
-        calls.call("copy_", &[part, line], Attrs::new())?;
+        let line = calls.one("linspace", &[], attrs.with("dtype", dtype));
+        let line = line.reshape(&[vec![steps], vec![1; k]].concat());
+        base.select(-1, k as i64).apply("copy_", [line]);
     }
-    let base = calls.reshape(base, &[count, cells, dims as i64 + 1])?;
-    let maps = calls.transpose(theta, 1, 2)?;
-    let grid = calls.apply("matmul", &[base, maps])?;
-    calls.reshape(grid, &[&size[..1], spatial, &[dims as i64]].concat())
-}
-
-fn means(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let x = given.tensor("x")?;
-    let to = lengths(&given.ints("output_size")?.unwrap_or_default())?;
-    let taps = averaged(calls.spec(x).shape(), &to)?;
-    gathered(calls, x, &taps)
-}
-
-fn means_backward(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let (grad, x) = (given.tensor("grad")?, given.tensor("x")?);
-    let shape = calls.spec(x).shape();
-    let to = calls.spec(grad).shape()[shape.len().saturating_sub(3)..].to_vec();
-    let taps = averaged(shape, &to)?;
-    spread(calls, grad, &taps)
-}
-
-fn upsample(calls: &mut Calls<'_>, given: &Given<'_>, mode: Mode) -> Result<Symbol> {
-    let x = given.tensor("x")?;
-    let taps = upsampled(mode, calls.spec(x).shape(), calls.dtype(x), given)?;
-    gathered(calls, x, &taps)
-}
-
-fn upsample_backward(calls: &mut Calls<'_>, given: &Given<'_>, mode: Mode) -> Result<Symbol> {
-    let grad = given.tensor("grad")?;
-    let shape = lengths(&given.ints("input_size")?.unwrap_or_default())?;
-    let taps = upsampled(mode, &shape, calls.dtype(grad), given)?;
-    spread(calls, grad, &taps)
+    let base = base.reshape(&[count, spatial.iter().product(), dims + 1]);
+    let grid = base.matmul(theta.transpose(1, 2));
+    Ok(grid.reshape(&[&[count], spatial, &[dims]].concat()))
 }
 
 /// The positions that results read, and their weights; without weights, 1.
@@ -207,78 +188,67 @@ struct Taps {
     bits: Option<u32>,
 }
 
-fn lengths(of: &[i64]) -> Result<Vec<usize>> {
+/// Returns the shape that the argument of this name gives.
+fn lengths(args: Args<'_>, name: &str) -> Result<Vec<usize>> {
+    let of = args.ints(name)?.unwrap_or_default();
     let lengths: Option<_> = of.iter().map(|&d| usize::try_from(d).ok()).collect();
     lengths.ok_or_else(|| wrong(format!("impossible shape {of:?}")))
 }
 
-/// Returns the weights as a tensor that broadcasts over the dimensions behind `dim`.
-fn weights(calls: &mut Calls<'_>, of: &[f64], dtype: DType, behind: usize) -> Result<Symbol> {
-    let list = calls.constant(of, dtype)?;
-    let shape = [vec![of.len() as i64], vec![1; behind]].concat();
-    calls.one("view", &[list], Attrs::new().with("size", shape))
+/// Multiplies by the weights of a tap, which broadcast over the dimensions behind its own.
+fn weighted<'a>(x: Expr<'a>, weights: &Option<Vec<f64>>, behind: usize) -> Expr<'a> {
+    let Some(weights) = weights else { return x };
+    let shape = [vec![weights.len() as i64], vec![1; behind]].concat();
+    let list = x.calls.constant(weights, x.dtype());
+    x * list.op("view", Attrs::new().with("size", shape))
 }
 
 /// Computes the results, a dimension at a time.
-fn gathered(calls: &mut Calls<'_>, x: Symbol, all: &[Taps]) -> Result<Symbol> {
-    let dtype = calls.dtype(x);
-    let weighted = all.iter().any(|taps| taps.taps.iter().any(|tap| tap.1.is_some()));
+fn gathered<'a>(x: Expr<'a>, all: &[Taps]) -> Result<Expr<'a>> {
+    if all.is_empty() {
+        return Ok(x.op("clone", Attrs::new()));
+    }
+    let dtype = x.dtype();
+    let has_weights = all.iter().any(|taps| taps.taps.iter().any(|tap| tap.1.is_some()));
     let sums = if dtype == DType::U8 { DType::I32 } else { wide(dtype) };
-    let mut x = if weighted { calls.cast(x, sums)? } else { x };
-    for taps in all {
-        let behind = calls.rank(x) - taps.dim - 1;
-        let mut sum: Option<Symbol> = None;
-        for (at, share) in &taps.taps {
-            let index = calls.positions(at.iter().copied())?;
-            let dim = Attrs::new().with("dim", taps.dim as i64);
-            let mut part = calls.one("index_select", &[x, index], dim)?;
-            if let Some(share) = share {
-                let share = weights(calls, share, sums, behind)?;
-                part = calls.apply("mul", &[part, share])?;
-            }
-            sum = Some(match sum {
-                None => part,
-                Some(sum) => calls.apply("add", &[sum, part])?,
-            });
-        }
-        x = sum.unwrap_or(x);
-        if let Some(bits) = taps.bits {
-            x = calls.by("add", x, 1i64 << bits >> 1)?;
-            x = calls.by("__rshift__", x, i64::from(bits))?;
-            let bounds = Attrs::new().with("min", 0i64).with("max", 255i64);
-            x = calls.one("clamp", &[x], bounds)?;
+    let mut x = if has_weights { x.cast(sums) } else { x };
+    for Taps { dim, taps, bits, .. } in all {
+        let behind = x.rank()? - dim - 1;
+        let part = |(at, weights): &Tap| {
+            let index = x.calls.positions(at.iter().copied());
+            weighted(x.index_select(*dim as i64, index), weights, behind)
+        };
+        x = taps.iter().map(part).reduce(|sum, part| sum + part).unwrap_or(x);
+        if let Some(bits) = *bits {
+            x = (x + (1i64 << bits >> 1)).with("__rshift__", i64::from(bits), Attrs::new());
+            x = x.op("clamp", Attrs::new().with("min", 0i64).with("max", 255i64));
         }
     }
-    if all.is_empty() { calls.apply("clone", &[x]) } else { calls.cast(x, dtype) }
+    Ok(x.cast(dtype))
 }
 
 /// Computes the gradient, a dimension at a time.
-fn spread(calls: &mut Calls<'_>, grad: Symbol, all: &[Taps]) -> Result<Symbol> {
-    let dtype = calls.dtype(grad);
-    let mut grad = calls.cast(grad, wide(dtype))?;
+fn spread<'a>(grad: Expr<'a>, all: &[Taps]) -> Result<Expr<'a>> {
+    let (calls, dtype) = (grad.calls, grad.dtype());
+    let mut grad = grad.cast(wide(dtype));
     for taps in all.iter().rev() {
-        let mut shape = calls.shape(grad);
+        let mut shape = grad.shape()?;
         let behind = shape.len() - taps.dim - 1;
         shape[taps.dim] = taps.length as i64;
-        let target = calls.full(shape, 0i64, wide(dtype))?;
-        for (at, share) in &taps.taps {
-            let index = calls.positions(at.iter().copied())?;
-            let mut part = grad;
-            if let Some(share) = share {
-                let share = weights(calls, share, wide(dtype), behind)?;
-                part = calls.apply("mul", &[part, share])?;
-            }
-            let dim = Attrs::new().with("dim", taps.dim as i64);
-            calls.call("index_add_", &[target, index, part], dim)?;
+        let target = calls.full(shape, 0i64, wide(dtype));
+        for (at, weights) in &taps.taps {
+            let index = calls.positions(at.iter().copied());
+            target.index_add_(taps.dim as i64, index, weighted(grad, weights, behind));
         }
         grad = target;
     }
-    calls.cast(grad, dtype)
+    Ok(grad.cast(dtype))
 }
 
 /// Returns the taps of padding by reflected or replicated elements.
-fn padded(shape: &[usize], padding: &[i64], reflect: bool) -> Result<Vec<Taps>> {
-    let mut all = Vec::new();
+fn padded(args: Args<'_>, reflect: bool) -> Result<Vec<Taps>> {
+    let (spec, padding) = (args.tensor("x").spec()?, args.ints("padding")?.unwrap_or_default());
+    let (shape, mut all) = (spec.shape(), Vec::new());
     for (k, pair) in padding.chunks(2).enumerate() {
         let (dim, &[before, after]) = (shape.len().checked_sub(k + 1), pair) else {
             return Err(wrong(format!("padding {padding:?}: expected pairs")));
@@ -339,9 +309,9 @@ enum Mode {
 }
 
 /// Returns the taps of upsampling from this shape.
-fn upsampled(mode: Mode, shape: &[usize], dtype: DType, given: &Given<'_>) -> Result<Vec<Taps>> {
-    let to = lengths(&given.ints("output_size")?.unwrap_or_default())?;
-    let corners = given.flag("align_corners", false)?;
+fn upsampled(args: Args<'_>, mode: Mode, shape: &[usize], dtype: DType) -> Result<Vec<Taps>> {
+    let to = lengths(args, "output_size")?;
+    let corners = args.flag("align_corners", false)?;
     let first = shape.len().checked_sub(to.len()).filter(|first| *first == 2);
     let first = first.ok_or_else(|| wrong(format!("{to:?} from {shape:?}")))?;
     let names: &[&str] = match to.len() {
@@ -361,7 +331,7 @@ fn upsampled(mode: Mode, shape: &[usize], dtype: DType, given: &Given<'_>) -> Re
         if length == 0 || count == 0 {
             return Err(wrong("upsampling from or to no elements"));
         }
-        let factor = given.attrs.float(names[k])?.filter(|factor| *factor > 0.0);
+        let factor = args.attrs.float(names[k])?.filter(|factor| *factor > 0.0);
         let mut taps = taps(mode, length, count, factor, corners, single);
         let bits = of_bytes.then(|| in_fixed_point(&mut taps));
         all.push(Taps { dim: first + k, length, taps, bits });

@@ -5,21 +5,21 @@ use millstream_types::{AttrValue, Attrs, DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::calls::along;
-use super::{Calls, Composite, Given, Symbol, op, table, wrong};
+use super::formula::{Args, Expr};
+use super::{Composite, formula, table, wrong};
 
 table! {
-    op("addr", "beta * x plus alpha times the outer product of two vectors", ADDR, FACTORS, outer);
-    op("addmv", "beta * x plus alpha times the product of a matrix and a vector", ADDMV, FACTORS,
-        addmv);
-    op("addbmm", "beta * x plus alpha times the sum of the products of a batch", ADDBMM, FACTORS,
-        addbmm);
-    op("_int_mm", "the product of matrices of bytes, in i32", MATRICES, &[], |calls, given| {
-        let x = calls.cast(given.tensor("x")?, DType::I32)?;
-        let y = calls.cast(given.tensor("mat2")?, DType::I32)?;
-        calls.apply("matmul", &[x, y])
+    formula("addr", "beta * x plus alpha times the outer product of two vectors", ADDR, FACTORS,
+        outer);
+    formula("addmv", "beta * x plus alpha times the product of a matrix and a vector", ADDMV,
+        FACTORS, addmv);
+    formula("addbmm", "beta * x plus alpha times the sum of the products of a batch", ADDBMM,
+        FACTORS, addbmm);
+    formula("_int_mm", "the product of matrices of bytes, in i32", MATRICES, &[], |args| {
+        let [x, y] = args.tensors(["x", "mat2"]).map(|x| x.cast(DType::I32));
+        Ok(x.matmul(y))
     });
-    op("_trilinear", "the sum of the products of three tensors with new dimensions", TRILINEAR,
+    formula("_trilinear", "the sum of the products of three tensors with new dimensions", TRILINEAR,
         TRILINEAR_ATTRS, trilinear);
 }
 
@@ -47,91 +47,66 @@ const TRILINEAR_ATTRS: &[ArgDoc] = &[
     arg("unroll_dim", "").int().ignored(),
 ];
 
-fn outer(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let x = given.tensor("x")?;
-    let (a, b) = (given.tensor("vec1")?, given.tensor("vec2")?);
-    let column = calls.unsqueeze(a, -1)?;
-    let product = calls.apply("mul", &[column, b])?;
-    let (of_x, dtype) = (calls.dtype(x), calls.dtype(product));
-    let product = scaled(calls, given, "alpha", product)?;
-    let product = calls.cast(product, dtype)?;
-    if given.number("beta", 1.0)? == 0.0 {
-        return Ok(product);
+fn outer(args: Args<'_>) -> Result<Expr<'_>> {
+    let [x, a, b] = args.tensors(["x", "vec1", "vec2"]);
+    let product = scaled(args, "alpha", a.unsqueeze(-1) * b);
+    match args.number("beta", 1.0)? == 0.0 {
+        true => Ok(product),
+        false => Ok(scaled(args, "beta", x) + product),
     }
-    let scaled = scaled(calls, given, "beta", x)?;
-    let scaled = calls.cast(scaled, of_x)?;
-    calls.apply("add", &[scaled, product])
 }
 
-/// Returns the factors of a product that is added to a bias. As in PyTorch, those of integers are
-/// truncated.
-fn factors(calls: &Calls<'_>, given: &Given<'_>, bias: Symbol) -> Attrs {
-    let mut attrs = given.passed(&["beta", "alpha"]);
-    if !calls.dtype(bias).is_inexact() {
+/// Multiplies a tensor by the argument of this name, in the tensor's dtype.
+fn scaled<'a>(args: Args<'a>, name: &str, x: Expr<'a>) -> Expr<'a> {
+    match args.attr(name) {
+        None | Some(AttrValue::Int(1) | AttrValue::Bool(true)) => x,
+        Some(factor) => x.op("mul", Attrs::new().with("other", factor.clone())).cast(x.dtype()),
+    }
+}
+
+/// Returns a product that is added to a bias, with their factors. As in PyTorch, factors of
+/// integers are truncated.
+fn added<'a>(args: Args<'a>, operands: [Expr<'a>; 3]) -> Expr<'a> {
+    let mut attrs = args.passed(&["beta", "alpha"]);
+    if !operands[0].dtype().is_inexact() {
         for name in ["beta", "alpha"] {
             if let Some(AttrValue::Float(v)) = attrs.get(name) {
                 attrs.set(name, *v as i64);
             }
         }
     }
-    attrs
+    args.calls.one("addmm", &operands, attrs)
 }
 
-/// Multiplies a tensor by the argument of this name.
-fn scaled(calls: &mut Calls<'_>, given: &Given<'_>, name: &str, x: Symbol) -> Result<Symbol> {
-    let factor = given.attr(name);
-    match factor {
-        None | Some(AttrValue::Int(1) | AttrValue::Bool(true)) => Ok(x),
-        Some(factor) => calls.by("mul", x, factor.clone()),
-    }
-}
-
-fn addmv(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let mut bias = given.tensor("x")?;
-    if !calls.spec(bias).shape().is_empty() {
-        bias = calls.unsqueeze(bias, -1)?;
-    }
-    let (matrix, vector) = (given.tensor("mat")?, given.tensor("vec")?);
-    let column = calls.unsqueeze(vector, -1)?;
-    let factors = factors(calls, given, bias);
-    let product = calls.one("addmm", &[bias, matrix, column], factors)?;
-    calls.one("squeeze", &[product], along(-1))
+fn addmv(args: Args<'_>) -> Result<Expr<'_>> {
+    let [bias, matrix, vector] = args.tensors(["x", "mat", "vec"]);
+    let bias = if bias.rank()? == 0 { bias } else { bias.unsqueeze(-1) };
+    Ok(added(args, [bias, matrix, vector.unsqueeze(-1)]).squeeze(-1))
 }
 
 /// Adds the products of a batch by one product of longer rows.
-fn addbmm(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let (bias, x) = (given.tensor("x")?, given.tensor("batch1")?);
-    let y = given.tensor("batch2")?;
-    let (&[batch, rows, inner], &[_, _, columns]) = (calls.spec(x).shape(), calls.spec(y).shape())
-    else {
+fn addbmm(args: Args<'_>) -> Result<Expr<'_>> {
+    let [bias, x, y] = args.tensors(["x", "batch1", "batch2"]);
+    let (&[batch, rows, inner], &[_, _, columns]) = (&x.shape()?[..], &y.shape()?[..]) else {
         return Err(wrong("expected two batches of matrices"));
     };
-    let long = (batch * inner) as i64;
-    let x = calls.one("permute", &[x], Attrs::new().with("dims", vec![1i64, 0, 2]))?;
-    let x = calls.reshape(x, &[rows as i64, long])?;
-    let y = calls.reshape(y, &[long, columns as i64])?;
-    let factors = factors(calls, given, bias);
-    calls.one("addmm", &[bias, x, y], factors)
+    let x = x.op("permute", Attrs::new().with("dims", vec![1i64, 0, 2]));
+    let x = x.reshape(&[rows, batch * inner]);
+    Ok(added(args, [bias, x, y.reshape(&[batch * inner, columns])]))
 }
 
-fn trilinear(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let mut product = None;
-    for (operand, expanded) in [("i1", "expand1"), ("i2", "expand2"), ("i3", "expand3")] {
-        let mut x = given.tensor(operand)?;
-        for dim in given.ints(expanded)?.unwrap_or_default() {
-            x = calls.unsqueeze(x, dim)?;
-        }
-        product = Some(match product {
-            None => x,
-            Some(before) => calls.apply("mul", &[before, x])?,
-        });
-    }
-    let product = product.ok_or_else(|| wrong("no operands"))?;
-    match given.ints("sumdim")?.unwrap_or_default() {
+fn trilinear<'a>(args: Args<'a>) -> Result<Expr<'a>> {
+    let expanded = |operand, dims| -> Result<Expr<'a>> {
+        let dims = args.ints(dims)?.unwrap_or_default();
+        Ok(dims.into_iter().fold(args.tensor(operand), Expr::unsqueeze))
+    };
+    let product = expanded("i1", "expand1")? * expanded("i2", "expand2")?;
+    let product = product * expanded("i3", "expand3")?;
+    match args.ints("sumdim")?.unwrap_or_default() {
         dims if dims.is_empty() => Ok(product),
         dims => {
-            let attrs = Attrs::new().with("dim", dims).with("dtype", calls.dtype(product));
-            calls.one("sum", &[product], attrs)
+            let attrs = Attrs::new().with("dim", dims).with("dtype", product.dtype());
+            Ok(product.op("sum", attrs))
         }
     }
 }
