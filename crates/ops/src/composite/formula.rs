@@ -318,11 +318,7 @@ impl<'a> Expr<'a> {
     }
 
     /// Returns x where this mask is true, else y.
-    pub(crate) fn choose(
-        self,
-        x: impl Into<Second<'a>>,
-        y: impl Into<Second<'a>>,
-    ) -> Expr<'a> {
+    pub(crate) fn choose(self, x: impl Into<Second<'a>>, y: impl Into<Second<'a>>) -> Expr<'a> {
         let (mut inputs, mut attrs) = (vec![self], Attrs::new());
         for (name, operand) in [("self", x.into()), ("other", y.into())] {
             match operand {
@@ -410,11 +406,6 @@ impl<'a> Expr<'a> {
     /// Returns a view with its dimensions in another order.
     pub(crate) fn permute(self, dims: Vec<i64>) -> Expr<'a> {
         self.op("permute", Attrs::new().with("dims", dims))
-    }
-
-    /// Returns a view with the dimensions of length 1 repeated.
-    pub(crate) fn expand(self, size: Vec<i64>) -> Expr<'a> {
-        self.op("expand", Attrs::new().with("size", size))
     }
 
     /// Returns the tensor with zeros around it: pairs of numbers, from the last dimension.

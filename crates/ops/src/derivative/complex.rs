@@ -144,22 +144,10 @@ pub(super) const RULES: &[Rule] = &[
         ],
     ),
     one("conj_physical", &[], &[Some(|d| Ok(d.g().conj()))]),
-    one(
-        "view_as_real",
-        &[],
-        &[Some(|d| Ok(d.g().dense().op("view_as_complex", Attrs::new())))],
-    ),
-    one(
-        "view_as_complex",
-        &[],
-        &[Some(|d| Ok(d.g().dense().op("view_as_real", Attrs::new())))],
-    ),
+    one("view_as_real", &[], &[Some(|d| Ok(d.g().dense().op("view_as_complex", Attrs::new())))]),
+    one("view_as_complex", &[], &[Some(|d| Ok(d.g().dense().op("view_as_real", Attrs::new())))]),
     one("sign", &[(I0, &[0]), (O0, &[0])], &[Some(sign)]),
-    one(
-        "_fft_c2c",
-        &[],
-        &[Some(|d| Ok(transformed(d, d.g(), !d.flag("forward", true)?)))],
-    ),
+    one("_fft_c2c", &[], &[Some(|d| Ok(transformed(d, d.g(), !d.flag("forward", true)?)))]),
     one(
         "_fft_r2c",
         &[],
