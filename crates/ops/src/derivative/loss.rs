@@ -1,11 +1,11 @@
 //! Losses.
 
-use crate::handle::machine::Inputs;
 use millstream_types::AttrValue::Str;
 use millstream_types::Result;
 
-use super::{Derivative, I0, I1, I2, O1, Rule, Save, each};
-use crate::handle::Tensor;
+use super::{Derivative, I0, I1, I2, O1, Rule, Save, each, ints};
+use crate::broadcast::broadcast;
+use crate::composite::formula::Expr;
 
 const I3: Save = Save::Input(3);
 
@@ -15,7 +15,7 @@ pub(super) const RULES: &[Rule] = &[
         &[(I0, &[0, 1]), (I1, &[0, 1])],
         &[
             Some(|d| loss(d, "mse_loss_backward", &["reduction"])),
-            Some(|d| loss(d, "mse_loss_backward", &["reduction"])?.neg()),
+            Some(|d| Ok(-loss(d, "mse_loss_backward", &["reduction"])?)),
         ],
     ),
     each(
@@ -23,7 +23,7 @@ pub(super) const RULES: &[Rule] = &[
         &[(I0, &[0, 1]), (I1, &[0, 1])],
         &[
             Some(|d| loss(d, "smooth_l1_loss_backward", &["reduction", "beta"])),
-            Some(|d| loss(d, "smooth_l1_loss_backward", &["reduction", "beta"])?.neg()),
+            Some(|d| Ok(-loss(d, "smooth_l1_loss_backward", &["reduction", "beta"])?)),
         ],
     ),
     each(
@@ -31,16 +31,16 @@ pub(super) const RULES: &[Rule] = &[
         &[(I0, &[0, 1]), (I1, &[0, 1])],
         &[
             Some(|d| loss(d, "huber_loss_backward", &["reduction", "delta"])),
-            Some(|d| loss(d, "huber_loss_backward", &["reduction", "delta"])?.neg()),
+            Some(|d| Ok(-loss(d, "huber_loss_backward", &["reduction", "delta"])?)),
         ],
     ),
     each(
         "mse_loss_backward",
         &[(I0, &[1, 2]), (I1, &[0]), (I2, &[0])],
         &[
-            Some(|d| slope(d, &d.g()?.mul(&d.input(1)?.sub(&d.input(2)?)?)?)),
-            Some(|d| slope(d, &d.g()?.mul(&d.input(0)?)?)),
-            Some(|d| slope(d, &d.g()?.mul(&d.input(0)?)?)?.neg()),
+            Some(|d| Ok(d.g() * (d.input(1) - d.input(2)) * slope(d)?)),
+            Some(|d| Ok(d.g() * d.input(0) * slope(d)?)),
+            Some(|d| Ok(-(d.g() * d.input(0) * slope(d)?))),
         ],
     ),
     each(
@@ -48,16 +48,14 @@ pub(super) const RULES: &[Rule] = &[
         &[(I0, &[0, 1]), (I1, &[0]), (I2, &[0, 1])],
         &[
             Some(|d| {
-                let (g, x, y, weight) = (d.g()?, d.input(0)?, d.input(1)?, d.optional(2)?);
-                let mut inputs = vec![&g, &x, &y];
-                inputs.extend(weight.as_ref());
-                d.call_one("binary_cross_entropy_backward", &inputs, &["reduction"])
+                let mut inputs = vec![d.g(), d.input(0), d.input(1)];
+                inputs.extend(d.optional(2));
+                Ok(d.one("binary_cross_entropy_backward", &inputs, &["reduction"]))
             }),
             Some(|d| {
-                let x = d.input(0)?;
+                let x = d.input(0);
                 // Logarithms are at least -100, as in the loss.
-                let logs = x.neg()?.log1p()?.clamp_min(-100)?.sub(&x.log()?.clamp_min(-100)?)?;
-                weighted(d, &logs)
+                weighted(d, (-x).log1p().clamp_min(-100) - x.log().clamp_min(-100))
             }),
         ],
     ),
@@ -67,82 +65,70 @@ pub(super) const RULES: &[Rule] = &[
         &[
             Some(with_logits),
             Some(|d| {
-                let x = d.input(0)?;
-                let slope = match d.optional(3)? {
-                    Some(p) => x.neg()?.log_sigmoid()?.sub(&p.mul(&x.log_sigmoid()?)?)?,
-                    None => x.neg()?,
+                let x = d.input(0);
+                let slope = match d.optional(3) {
+                    Some(p) => (-x).apply("log_sigmoid", []) - p * x.apply("log_sigmoid", []),
+                    None => -x,
                 };
-                weighted(d, &slope)
+                weighted(d, slope)
             }),
         ],
     ),
     each(
         "nll_loss_forward",
         &[(I0, &[0]), (I1, &[0]), (I2, &[0]), (O1, &[0])],
-        &[Some(|d| nll(d, "nll_loss_backward"))],
+        &[Some(|d| Ok(nll(d, "nll_loss_backward")))],
     ),
     each(
         "nll_loss2d_forward",
         &[(I0, &[0]), (I1, &[0]), (I2, &[0]), (O1, &[0])],
-        &[Some(|d| nll(d, "nll_loss2d_backward"))],
+        &[Some(|d| Ok(nll(d, "nll_loss2d_backward")))],
     ),
 ];
 
-fn loss(d: &Derivative<'_>, op: &str, names: &[&'static str]) -> Result<Tensor> {
-    let shape = millstream_ops::broadcast::broadcast(d.shape(0)?, d.shape(1)?)?;
-    let (x, target) = (d.input(0)?.expand(&shape[..])?, d.input(1)?.expand(&shape[..])?);
-    d.call_one(op, &[&d.g()?, &x, &target], names)
+fn loss<'a>(d: Derivative<'a>, op: &str, names: &[&'static str]) -> Result<Expr<'a>> {
+    let shape = ints(&broadcast(d.spec(0)?.shape(), d.spec(1)?.shape())?);
+    let (x, target) = (d.input(0).expand(&shape), d.input(1).expand(&shape));
+    Ok(d.one(op, &[d.g(), x, target], names))
 }
 
-/// Returns 2 x, or 2 x / n for the mean.
-fn slope(d: &Derivative<'_>, x: &Tensor) -> Result<Tensor> {
-    let factor = match d.attrs().get("reduction") {
+/// Returns 2, or 2 / n for the mean.
+fn slope(d: Derivative<'_>) -> Result<f64> {
+    Ok(match d.attrs.get("reduction") {
         Some(Str(name)) if name != "mean" => 2.0,
         _ => 2.0 / d.output_spec(0)?.numel() as f64,
-    };
-    x.mul(factor)
+    })
 }
 
 /// The derivative for x of a loss with weight w and weight p of positive targets y is
 /// w (s (1 − y + p y) − p y), with s the sigmoid of x.
-fn with_logits(d: &Derivative<'_>) -> Result<Tensor> {
-    let (x, y) = (d.input(0)?, d.input(1)?);
-    let positive = match d.optional(3)? {
-        Some(p) => y.mul(&p)?,
-        None => y.copy()?,
+fn with_logits(d: Derivative<'_>) -> Result<Expr<'_>> {
+    let (x, y) = (d.input(0), d.input(1));
+    let positive = match d.optional(3) {
+        Some(p) => y * p,
+        None => y.apply("clone", []),
     };
-    let all = y.neg()?.add(1)?.add(&positive)?;
-    let slope = x.sigmoid()?.mul(&all)?.sub(&positive)?;
-    weighted(d, &slope)
+    let all = -y + 1 + positive;
+    weighted(d, x.sigmoid() * all - positive)
 }
 
 /// Returns the gradient of a loss from its slope for each element: times the weight, which is input
 /// 2, and divided by the number of elements if the loss is their mean.
-fn weighted(d: &Derivative<'_>, slope: &Tensor) -> Result<Tensor> {
-    let mut slope = slope.clone();
-    if let Some(weight) = d.optional(2)? {
-        slope = slope.mul(&weight)?;
+fn weighted<'a>(d: Derivative<'a>, mut slope: Expr<'a>) -> Result<Expr<'a>> {
+    if let Some(weight) = d.optional(2) {
+        slope = slope * weight;
     }
-    let slope = match d.attrs().get("reduction") {
-        Some(Str(name)) if name != "mean" => slope,
-        _ => {
-            let count = slope.numel() as f64;
-            slope.div(count)?
-        }
-    };
-    d.g()?.mul(&slope)
+    Ok(match d.attrs.get("reduction") {
+        Some(Str(name)) if name != "mean" => d.g() * slope,
+        _ => d.g() * (slope / slope.numel()? as f64),
+    })
 }
 
-fn nll(d: &Derivative<'_>, op: &str) -> Result<Tensor> {
-    let (g, x, target, weight) = (d.g()?, d.input(0)?, d.input(1)?, d.optional(2)?);
-    let total = d.output(1)?;
-    let mut attrs = millstream_types::Attrs::new();
-    for name in ["reduction", "ignore_index"] {
-        if let Some(value) = d.attrs().get(name) {
-            attrs.set(name, value.clone());
-        }
-    }
-    let mut given = Inputs::from_slice(&[&g, &x, &target]);
-    crate::tensor::optional(&[weight.as_ref(), Some(&total)], &mut given, &mut attrs);
-    super::first(op, crate::tensor::call_op(op, &given, attrs)?)
+fn nll<'a>(d: Derivative<'a>, op: &str) -> Expr<'a> {
+    let (inputs, attrs) = d.absent(
+        vec![d.g(), d.input(0), d.input(1)],
+        [d.optional(2), Some(d.output(1))],
+        d.passed(&["reduction", "ignore_index"]),
+    );
+    d.calls.one(op, &inputs, attrs)
 }

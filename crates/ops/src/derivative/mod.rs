@@ -11,6 +11,11 @@
 
 mod arith;
 mod complex;
+mod grid;
+mod loss;
+mod pointwise;
+mod special;
+mod views;
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -18,7 +23,7 @@ use std::sync::OnceLock;
 
 use millstream_types::{AttrValue, Attrs, Error, Result, TensorSpec};
 
-use crate::args::dimension;
+use crate::args::{ABSENT, dimension};
 use crate::composite::formula::{Calls, Expr, Kept, Second, ints, passed};
 use crate::composite::{Emitter, Symbol};
 
@@ -99,7 +104,15 @@ const fn joint(
 pub fn rule(op: &str) -> Option<&'static Rule> {
     static TABLE: OnceLock<HashMap<&str, &Rule>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
-        let families: &[&'static [Rule]] = &[arith::RULES, complex::RULES];
+        let families: &[&'static [Rule]] = &[
+            arith::RULES,
+            complex::RULES,
+            grid::RULES,
+            loss::RULES,
+            pointwise::RULES,
+            special::RULES,
+            views::RULES,
+        ];
         families.iter().copied().flatten().map(|rule| (rule.op, rule)).collect()
     });
     table.get(op).copied()
@@ -314,6 +327,23 @@ impl<'a> Derivative<'a> {
     /// Makes a call with some of the arguments of the noted one, and returns the first result.
     fn one(self, op: &str, inputs: &[Expr<'a>], names: &[&'static str]) -> Expr<'a> {
         self.calls.one(op, inputs, self.passed(names))
+    }
+
+    /// Returns the inputs of a call whose last ones may be absent, and its arguments, which list
+    /// the absent ones.
+    fn absent<const N: usize>(
+        self,
+        mut inputs: Vec<Expr<'a>>,
+        optional: [Option<Expr<'a>>; N],
+        mut attrs: Attrs,
+    ) -> (Vec<Expr<'a>>, Attrs) {
+        let absent = optional.iter().enumerate().filter(|(_, x)| x.is_none());
+        let absent: Vec<i64> = absent.map(|(k, _)| (inputs.len() + k) as i64).collect();
+        if !absent.is_empty() {
+            attrs.set(ABSENT, absent);
+        }
+        inputs.extend(optional.into_iter().flatten());
+        (inputs, attrs)
     }
 
     /// Refuses the gradient of an operand for which PyTorch has none, either.

@@ -2,82 +2,70 @@
 
 use std::f64::consts::{LN_2, LN_10, PI};
 
-use millstream_types::Result;
+use millstream_types::{Attrs, Result};
 
 use super::{Derivative, I0, I1, O0, Rule, each, one};
-use crate::handle::Tensor;
+use crate::composite::formula::Expr;
 
 pub(super) const RULES: &[Rule] = &[
-    one("abs", &[(I0, &[0])], &[Some(|d| d.g()?.mul(&d.input(0)?.sign()?))]),
+    one("abs", &[(I0, &[0])], &[Some(|d| Ok(d.g() * d.input(0).sign()))]),
     one("round", &[], &[Some(|d| d.zeros(0))]),
     one("trunc", &[], &[Some(|d| d.zeros(0))]),
     one("floor", &[], &[Some(|d| d.zeros(0))]),
     one("ceil", &[], &[Some(|d| d.zeros(0))]),
-    one("frac", &[], &[Some(|d| d.g())]),
-    one("relu", &[(O0, &[0])], &[Some(|d| above(&d.g()?, &d.output(0)?, 0.0))]),
-    one("exp", &[(O0, &[0])], &[Some(|d| d.g()?.mul(&d.output(0)?))]),
-    one("expm1", &[(O0, &[0])], &[Some(|d| d.g()?.mul(&d.output(0)?.add(1)?))]),
-    one("exp2", &[(O0, &[0])], &[Some(|d| d.g()?.mul(&d.output(0)?)?.mul(LN_2))]),
-    one("log", &[(I0, &[0])], &[Some(|d| d.g()?.div(&d.input(0)?))]),
-    one("log2", &[(I0, &[0])], &[Some(|d| d.g()?.div(&d.input(0)?.mul(LN_2)?))]),
-    one("log10", &[(I0, &[0])], &[Some(|d| d.g()?.div(&d.input(0)?.mul(LN_10)?))]),
-    one("log1p", &[(I0, &[0])], &[Some(|d| d.g()?.div(&d.input(0)?.add(1)?))]),
-    one("sqrt", &[(O0, &[0])], &[Some(|d| d.g()?.div(&d.output(0)?.mul(2)?))]),
-    one("rsqrt", &[(O0, &[0])], &[Some(|d| d.g()?.mul(-0.5)?.mul(&d.output(0)?.pow(3)?))]),
-    one(
-        "reciprocal",
-        &[(O0, &[0])],
-        &[Some(|d| d.g()?.neg()?.mul(&d.output(0)?.mul(&d.output(0)?)?))],
-    ),
-    one("sin", &[(I0, &[0])], &[Some(|d| d.g()?.mul(&d.input(0)?.cos()?))]),
-    one("cos", &[(I0, &[0])], &[Some(|d| d.g()?.neg()?.mul(&d.input(0)?.sin()?))]),
-    one("tan", &[(O0, &[0])], &[Some(|d| d.g()?.mul(&d.output(0)?.pow(2)?.add(1)?))]),
-    one("asin", &[(I0, &[0])], &[Some(|d| d.g()?.mul(&one_minus_square(d)?.rsqrt()?))]),
-    one("acos", &[(I0, &[0])], &[Some(|d| d.g()?.neg()?.mul(&one_minus_square(d)?.rsqrt()?))]),
-    one("atan", &[(I0, &[0])], &[Some(|d| d.g()?.div(&d.input(0)?.pow(2)?.add(1)?))]),
-    one("sinh", &[(I0, &[0])], &[Some(|d| d.g()?.mul(&d.input(0)?.cosh()?))]),
-    one("cosh", &[(I0, &[0])], &[Some(|d| d.g()?.mul(&d.input(0)?.sinh()?))]),
-    one("asinh", &[(I0, &[0])], &[Some(|d| d.g()?.mul(&d.input(0)?.pow(2)?.add(1)?.rsqrt()?))]),
+    one("frac", &[], &[Some(|d| Ok(d.g()))]),
+    one("relu", &[(O0, &[0])], &[Some(|d| Ok(above(d.g(), d.output(0), 0.0)))]),
+    one("exp", &[(O0, &[0])], &[Some(|d| Ok(d.g() * d.output(0)))]),
+    one("expm1", &[(O0, &[0])], &[Some(|d| Ok(d.g() * (d.output(0) + 1)))]),
+    one("exp2", &[(O0, &[0])], &[Some(|d| Ok(d.g() * d.output(0) * LN_2))]),
+    one("log", &[(I0, &[0])], &[Some(|d| Ok(d.g() / d.input(0)))]),
+    one("log2", &[(I0, &[0])], &[Some(|d| Ok(d.g() / (d.input(0) * LN_2)))]),
+    one("log10", &[(I0, &[0])], &[Some(|d| Ok(d.g() / (d.input(0) * LN_10)))]),
+    one("log1p", &[(I0, &[0])], &[Some(|d| Ok(d.g() / (d.input(0) + 1)))]),
+    one("sqrt", &[(O0, &[0])], &[Some(|d| Ok(d.g() / (d.output(0) * 2)))]),
+    one("rsqrt", &[(O0, &[0])], &[Some(|d| Ok(d.g() * -0.5 * d.output(0).pow(3)))]),
+    one("reciprocal", &[(O0, &[0])], &[Some(|d| Ok(-d.g() * (d.output(0) * d.output(0))))]),
+    one("sin", &[(I0, &[0])], &[Some(|d| Ok(d.g() * d.input(0).cos()))]),
+    one("cos", &[(I0, &[0])], &[Some(|d| Ok(-d.g() * d.input(0).sin()))]),
+    one("tan", &[(O0, &[0])], &[Some(|d| Ok(d.g() * (d.output(0).pow(2) + 1)))]),
+    one("asin", &[(I0, &[0])], &[Some(|d| Ok(d.g() * one_minus_square(d).rsqrt()))]),
+    one("acos", &[(I0, &[0])], &[Some(|d| Ok(-d.g() * one_minus_square(d).rsqrt()))]),
+    one("atan", &[(I0, &[0])], &[Some(|d| Ok(d.g() / (d.input(0).pow(2) + 1)))]),
+    one("sinh", &[(I0, &[0])], &[Some(|d| Ok(d.g() * d.input(0).apply("cosh", [])))]),
+    one("cosh", &[(I0, &[0])], &[Some(|d| Ok(d.g() * d.input(0).apply("sinh", [])))]),
+    one("asinh", &[(I0, &[0])], &[Some(|d| Ok(d.g() * (d.input(0).pow(2) + 1).rsqrt()))]),
     one(
         "acosh",
         &[(I0, &[0])],
         &[Some(|d| {
-            let x = d.input(0)?;
+            let x = d.input(0);
             // For complex numbers the root of the product is not the product of the roots.
-            let slope = match x.dtype().is_complex() {
-                true => x.add(1)?.rsqrt()?.mul(&x.sub(1)?.rsqrt()?)?,
-                false => x.pow(2)?.sub(1)?.rsqrt()?,
-            };
-            d.g()?.mul(&slope)
+            Ok(d.g()
+                * match x.dtype().is_complex() {
+                    true => (x + 1).rsqrt() * (x - 1).rsqrt(),
+                    false => (x.pow(2) - 1).rsqrt(),
+                })
         })],
     ),
-    one("atanh", &[(I0, &[0])], &[Some(|d| d.g()?.div(&one_minus_square(d)?))]),
-    one("deg2rad", &[], &[Some(|d| d.g()?.mul(PI / 180.0))]),
-    one("rad2deg", &[], &[Some(|d| d.g()?.mul(180.0 / PI))]),
-    one("sinc", &[(I0, &[0])], &[Some(sinc)]),
-    one("erf", &[(I0, &[0])], &[Some(|d| bell(d, 2.0 / PI.sqrt()))]),
-    one("erfc", &[(I0, &[0])], &[Some(|d| bell(d, -2.0 / PI.sqrt()))]),
+    one("atanh", &[(I0, &[0])], &[Some(|d| Ok(d.g() / one_minus_square(d)))]),
+    one("deg2rad", &[], &[Some(|d| Ok(d.g() * (PI / 180.0)))]),
+    one("rad2deg", &[], &[Some(|d| Ok(d.g() * (180.0 / PI)))]),
+    one("sinc", &[(I0, &[0])], &[Some(|d| Ok(sinc(d)))]),
+    one("erf", &[(I0, &[0])], &[Some(|d| Ok(bell(d, 2.0 / PI.sqrt())))]),
+    one("erfc", &[(I0, &[0])], &[Some(|d| Ok(bell(d, -2.0 / PI.sqrt())))]),
     one(
         "erfinv",
         &[(O0, &[0])],
-        &[Some(|d| d.g()?.mul(PI.sqrt() / 2.0)?.mul(&d.output(0)?.pow(2)?.exp()?))],
+        &[Some(|d| Ok(d.g() * (PI.sqrt() / 2.0) * d.output(0).pow(2).exp()))],
     ),
-    one("lgamma", &[(I0, &[0])], &[Some(|d| d.g()?.mul(&d.input(0)?.digamma()?))]),
-    one(
-        "tanh",
-        &[(O0, &[0])],
-        &[Some(|d| d.call_one("tanh_backward", &[&d.g()?, &d.output(0)?], &[]))],
-    ),
-    one(
-        "sigmoid",
-        &[(O0, &[0])],
-        &[Some(|d| d.call_one("sigmoid_backward", &[&d.g()?, &d.output(0)?], &[]))],
-    ),
+    one("lgamma", &[(I0, &[0])], &[Some(|d| Ok(d.g() * d.input(0).apply("digamma", [])))]),
+    one("tanh", &[(O0, &[0])], &[Some(|d| Ok(d.g().tanh_backward(d.output(0))))]),
+    one("sigmoid", &[(O0, &[0])], &[Some(|d| Ok(d.g().sigmoid_backward(d.output(0))))]),
     each(
         "threshold_backward",
         &[(I1, &[0])],
         &[
-            Some(|d| above(&d.g()?, &d.input(1)?, d.number("threshold", 0.0)?)),
+            Some(|d| Ok(above(d.g(), d.input(1), d.number("threshold", 0.0)?))),
             Some(|d| d.zeros(1)),
         ],
     ),
@@ -105,58 +93,57 @@ pub(super) const RULES: &[Rule] = &[
     one("softshrink", &[(I0, &[0])], &[Some(|d| by_input(d, "softshrink_backward", &["lambd"]))]),
     one("hardshrink", &[(I0, &[0])], &[Some(|d| by_input(d, "hardshrink_backward", &["lambd"]))]),
     one("logit", &[(I0, &[0])], &[Some(|d| by_input(d, "logit_backward", &["eps"]))]),
-    one("hardtanh", &[(I0, &[0])], &[Some(hardtanh)]),
-    one("nan_to_num", &[(I0, &[0])], &[Some(nan_to_num)]),
+    one(
+        "hardtanh",
+        &[(I0, &[0])],
+        &[Some(|d| {
+            let x = d.input(0);
+            let inside = x.gt(d.number("min_val", -1.0)?);
+            Ok(inside.logical_and(x.lt(d.number("max_val", 1.0)?)).choose(d.g(), 0))
+        })],
+    ),
+    one(
+        "nan_to_num",
+        &[(I0, &[0])],
+        &[Some(|d| {
+            let x = d.input(0);
+            Ok(x.isnan().logical_or(x.isinf()).choose(0, d.g()))
+        })],
+    ),
 ];
 
 /// Returns the gradient where `x` is greater than a threshold, else 0.
-fn above(g: &Tensor, x: &Tensor, threshold: f64) -> Result<Tensor> {
-    let attrs = millstream_types::Attrs::new().with("threshold", threshold);
-    super::first(
-        "threshold_backward",
-        crate::tensor::call_op("threshold_backward", &[g, x], attrs)?,
-    )
+fn above<'a>(g: Expr<'a>, x: Expr<'a>, threshold: f64) -> Expr<'a> {
+    g.calls.one("threshold_backward", &[g, x], Attrs::new().with("threshold", threshold))
 }
 
 /// Calls a gradient's op on the gradient and the input.
-fn by_input(d: &Derivative<'_>, op: &str, attrs: &[&'static str]) -> Result<Tensor> {
-    d.call_one(op, &[&d.g()?, &d.input(0)?], attrs)
+fn by_input<'a>(d: Derivative<'a>, op: &str, names: &[&'static str]) -> Result<Expr<'a>> {
+    Ok(d.one(op, &[d.g(), d.input(0)], names))
 }
 
-fn silu(d: &Derivative<'_>) -> Result<Tensor> {
-    let x = d.input(0)?;
+fn silu(d: Derivative<'_>) -> Result<Expr<'_>> {
+    let x = d.input(0);
     if !x.dtype().is_complex() {
         return by_input(d, "silu_backward", &[]);
     }
-    let s = x.sigmoid()?;
-    d.g()?.mul(&s.mul(&x.mul(&s.neg()?.add(1)?)?.add(1)?)?)
+    let s = x.sigmoid();
+    Ok(d.g() * (s * (x * (-s + 1) + 1)))
 }
 
-fn one_minus_square(d: &Derivative<'_>) -> Result<Tensor> {
-    d.input(0)?.pow(2)?.neg()?.add(1)
+fn one_minus_square(d: Derivative<'_>) -> Expr<'_> {
+    -d.input(0).pow(2) + 1
 }
 
 /// Returns the gradient times factor · e^(−x²).
-fn bell(d: &Derivative<'_>, factor: f64) -> Result<Tensor> {
-    d.g()?.mul(factor)?.mul(&d.input(0)?.pow(2)?.neg()?.exp()?)
+fn bell(d: Derivative<'_>, factor: f64) -> Expr<'_> {
+    d.g() * factor * (-d.input(0).pow(2)).exp()
 }
 
 /// The derivative of sin(πx)/(πx) is (cos(πx) πx − sin(πx)) / (πx²), and 0 at 0.
-fn sinc(d: &Derivative<'_>) -> Result<Tensor> {
-    let x = d.input(0)?;
-    let (angle, square) = (x.mul(PI)?, x.mul(&x)?.mul(PI)?);
-    let slope = angle.cos()?.mul(&angle)?.sub(&angle.sin()?)?.div(&square)?;
-    square.eq(0)?.where_cond(0, &d.g()?.mul(&slope)?)
-}
-
-fn hardtanh(d: &Derivative<'_>) -> Result<Tensor> {
-    let x = d.input(0)?;
-    let inside = x.gt(d.number("min_val", -1.0)?)?;
-    let inside = inside.logical_and(&x.lt(d.number("max_val", 1.0)?)?)?;
-    inside.where_cond(&d.g()?, 0)
-}
-
-fn nan_to_num(d: &Derivative<'_>) -> Result<Tensor> {
-    let x = d.input(0)?;
-    x.isnan()?.logical_or(&x.isinf()?)?.where_cond(0, &d.g()?)
+fn sinc(d: Derivative<'_>) -> Expr<'_> {
+    let x = d.input(0);
+    let (angle, square) = (x * PI, x * x * PI);
+    let slope = (angle.cos() * angle - angle.sin()) / square;
+    square.eq(0).choose(0, d.g() * slope)
 }
