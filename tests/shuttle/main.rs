@@ -21,7 +21,6 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "a library's sources, as a test")]
 #![allow(unused_imports, reason = "a library's sources, as a test")]
 
-extern crate self as millstream_replay;
 extern crate self as millstream_runtime;
 
 #[path = "../../crates/vm/src/capture/mod.rs"]
@@ -44,7 +43,7 @@ mod host;
 mod pool;
 #[path = "../../crates/runtime/src/profile/mod.rs"]
 mod profile;
-#[path = "../../crates/replay/src/lib.rs"]
+#[path = "../../crates/runtime/src/replay/mod.rs"]
 mod replay;
 #[path = "../../crates/runtime/src/scope/mod.rs"]
 mod scope;

@@ -44,16 +44,6 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "millstream-replay",
-        &[
-            "millstream-types",
-            "millstream-ops",
-            "millstream-instructions",
-            "millstream-kernels",
-            "millstream-runtime",
-        ],
-    ),
-    (
         "millstream-vm",
         &[
             "millstream-files",
@@ -66,7 +56,6 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-kernels",
             "millstream-stream-policy",
             "millstream-runtime",
-            "millstream-replay",
         ],
     ),
     (
@@ -216,7 +205,6 @@ pub(crate) const TESTED_WITH: &[(&str, &[&str])] = &[
         &[
             "millstream-files",
             "millstream-runtime",
-            "millstream-replay",
             "millstream-verify",
             "millstream-trace",
             "millstream-runner",

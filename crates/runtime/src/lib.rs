@@ -20,6 +20,7 @@
 //! | `driver` | who runs the workers: threads, the caller in program order, the caller by seed |
 //! | `pool` | the graph of the streams that run in any order, and its workers |
 //! | `thread_ctx` | the loop of one worker: queue entries, launch, retire |
+//! | `replay` | from instruction lists to tapes, and the private memory of launches |
 //! | `tapes` | compiled lists as workers read them, and the state of launches |
 //! | `profile` | the times of a run, recorded while it runs |
 //! | `tables` | the state that all workers of a machine share: slots, poison, failures, backlog |
@@ -42,6 +43,8 @@ pub mod host;
 mod pool;
 #[doc(hidden)]
 pub mod profile;
+#[doc(hidden)]
+pub mod replay;
 #[doc(hidden)]
 pub mod scope;
 #[doc(hidden)]

@@ -7,8 +7,8 @@
 //! nor on the moment at which a device finishes. A kernel that fails or panics fails its
 //! instruction alone; every waiter for data that the instruction would have written gets the error.
 //!
-//! The machine itself is below: `millstream_runtime` holds emission, workers and drivers,
-//! `millstream_replay` makes tapes of lists. Both state their invariants.
+//! The machine itself is below: `millstream_runtime` holds emission, workers and drivers, and
+//! makes tapes of lists. It states its invariants.
 //!
 //! # Map
 //! Upper layers call lower ones.

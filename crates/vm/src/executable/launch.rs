@@ -8,10 +8,10 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::{Launch, LaunchOperand, SectionId};
 use millstream_instructions::{InstructionsBuilder, Outcome, Sink, TensorRef};
-use millstream_replay::instance::{Instance, Instances};
-use millstream_replay::overlap::{Extent, conflict};
 use millstream_runtime::engine::MadeTensor;
 use millstream_runtime::engine::router::Router;
+use millstream_runtime::replay::instance::{Instance, Instances};
+use millstream_runtime::replay::overlap::{Extent, conflict};
 use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_runtime::tapes::graph::InstanceGraphs;
 use millstream_runtime::tapes::recycled::Recycled;

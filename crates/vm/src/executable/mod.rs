@@ -65,11 +65,11 @@ use std::sync::{Arc, PoisonError};
 use smallvec::SmallVec;
 
 use millstream_instructions::InstructionList;
-use millstream_replay::compile::{self, SharedSpecs};
-use millstream_replay::instance::Instances;
 use millstream_runtime::driver::DriverKind;
 use millstream_runtime::engine::Release;
 use millstream_runtime::host::SharedCallback;
+use millstream_runtime::replay::compile::{self, SharedSpecs};
+use millstream_runtime::replay::instance::Instances;
 use millstream_runtime::sync::Mutex;
 use millstream_runtime::tapes::Ended;
 use millstream_runtime::tapes::graph::GraphStatus;

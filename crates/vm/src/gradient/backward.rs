@@ -325,9 +325,7 @@ impl Tape {
                 }
                 self.recompute(region, node, gradients)
             }
-            Source::Rule(rule) => {
-                formulas::gradients(rule, node, &self.notes, gradients, beside)
-            }
+            Source::Rule(rule) => formulas::gradients(rule, node, &self.notes, gradients, beside),
         }
     }
 }

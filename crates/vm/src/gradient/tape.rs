@@ -16,10 +16,10 @@ use crate::handle::Tensor;
 use crate::handle::machine::Machine;
 use crate::handle::request::{self, OpCall, Rank, RawOperand};
 
+use super::buckets;
 use super::layer::Gradients;
 use super::node::{Node, Source};
 use super::notes::{Effects, Notes};
-use super::buckets;
 
 /// The notes of a tape, shared by the tape and its thread.
 pub(super) type SharedNotes = Rc<RefCell<Notes>>;

@@ -2,10 +2,10 @@
 
 use millstream_instructions::InstructionList;
 use millstream_instructions::passes::arena_bytes;
-use millstream_runtime::tapes::tape::{Address, Tape};
 use millstream_types::DeviceId;
 
 use super::{Compiled, Compiler, graphs};
+use crate::tapes::tape::{Address, Tape};
 
 impl Compiler<'_> {
     /// Ends the compilation of a list.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use millstream_instructions::{Kind, StreamDecl};
-use millstream_runtime::profile::recording::StepSource;
-use millstream_runtime::tapes::GROUP;
-use millstream_runtime::tapes::tape::{Action, Address, PackedAddress, StepCall, Tape};
 use millstream_types::Origin;
 
 use super::graphs::awaited;
+use crate::profile::recording::StepSource;
+use crate::tapes::GROUP;
+use crate::tapes::tape::{Action, Address, PackedAddress, StepCall, Tape};
 
 /// The index of an instruction in the outermost list; for that of an executable which is launched
 /// there, the index of the launch, and its own.

@@ -6,9 +6,10 @@ use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use millstream_instructions::ScalarDecl;
-use millstream_runtime::tapes::graph::{CapturePlan, CaptureStep, GraphPlan};
-use millstream_runtime::tapes::tape::{Action, StepCall, Tape};
 use millstream_types::{DeviceId, ScalarId, ScalarValue};
+
+use crate::tapes::graph::{CapturePlan, CaptureStep, GraphPlan};
+use crate::tapes::tape::{Action, StepCall, Tape};
 
 /// Fewer calls are launched as fast without a graph.
 const MIN_CALLS: usize = 2;

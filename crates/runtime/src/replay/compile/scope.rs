@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use millstream_instructions::{InstructionList, Placement, Via};
-use millstream_runtime::tapes::tape::Address;
 use millstream_types::{
     AttrValue, Attrs, Error, EventId, Point, Result, ScalarUse, ScalarValue, StreamId, TensorId,
     TensorSpec,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::tapes::tape::Address;
 
 /// A list on its way through the compiler: the compiled one, or that of an executable that it
 /// launches.

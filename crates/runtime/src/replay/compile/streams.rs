@@ -2,13 +2,13 @@
 
 use millstream_instructions::{Body, Instruction, InstructionList, Kind, Via};
 use millstream_ops::collective;
-use millstream_runtime::tapes::tape::Action;
 use millstream_types::{Error, EventId, Origin, Point, Result, StreamId, WorkKind};
 use rustc_hash::FxHashSet;
 
 use super::draft::{Clock, Draft, join};
 use super::scope::Scope;
 use super::{Compiler, too_many};
+use crate::tapes::tape::Action;
 
 /// The tapes that streams of the host share.
 pub(super) struct SharedTapes {

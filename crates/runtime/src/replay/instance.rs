@@ -5,12 +5,13 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use millstream_instructions::TensorRef;
-use millstream_runtime::engine::Engine;
-use millstream_runtime::engine::router::OpenStream;
-use millstream_runtime::tapes::graph::InstanceGraphs;
-use millstream_runtime::tapes::recycled::Recycled;
-use millstream_runtime::tapes::run::Run;
 use millstream_types::{Access, Result, StreamId};
+
+use crate::engine::Engine;
+use crate::engine::router::OpenStream;
+use crate::tapes::graph::InstanceGraphs;
+use crate::tapes::recycled::Recycled;
+use crate::tapes::run::Run;
 
 /// The instances of an executable: its private memory, as often as launches may overlap.
 pub struct Instances {

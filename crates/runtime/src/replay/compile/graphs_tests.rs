@@ -1,11 +1,11 @@
 //! Which tapes become graphs, by hand-made tapes.
 
-use millstream_runtime::profile::recording::StepSource;
-use millstream_runtime::tapes::graph::CaptureStep;
-use millstream_runtime::tapes::tape::{Action, Address, StepCall, StepOperand, Tape};
 use millstream_types::{Access, DType, DeviceId, Origin, StreamKey, TensorId, TensorSpec};
 
 use super::graphs::plan;
+use crate::profile::recording::StepSource;
+use crate::tapes::graph::CaptureStep;
+use crate::tapes::tape::{Action, Address, StepCall, StepOperand, Tape};
 
 /// A step of a tape.
 #[derive(Clone, Copy)]

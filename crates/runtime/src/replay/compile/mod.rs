@@ -39,10 +39,6 @@ use millstream_instructions::passes::arena_bytes;
 use millstream_instructions::{Body, Instruction, InstructionList, Operand, ScalarDecl, Via};
 use millstream_kernels::{KernelSpec, PreparedKernel};
 use millstream_ops::collective::Channel;
-use millstream_runtime::tables::Tables;
-use millstream_runtime::tapes::MAX_OPERANDS;
-use millstream_runtime::tapes::graph::GraphPlan;
-use millstream_runtime::tapes::tape::{Action, Address, Formal, StepCall, StepOperand, Tape};
 use millstream_types::{
     Attrs, DeviceId, Error, ListId, Origin, Point, ReadId, Result, TensorSpec, catch_panic,
 };
@@ -50,6 +46,11 @@ use millstream_types::{
 use draft::{Clock, Draft, Source, join};
 use scope::{Known, Scope, on_device};
 use streams::SharedTapes;
+
+use crate::tables::Tables;
+use crate::tapes::MAX_OPERANDS;
+use crate::tapes::graph::GraphPlan;
+use crate::tapes::tape::{Action, Address, Formal, StepCall, StepOperand, Tape};
 
 /// The result of compiling: everything of a program that depends on the list's instructions.
 pub struct Compiled {
