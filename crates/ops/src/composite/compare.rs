@@ -5,11 +5,16 @@ use millstream_types::{Attrs, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::{Calls, Composite, Given, Symbol, op, table, wrong};
+use super::formula::{Args, Expr, Second};
+use super::{Composite, formula, table, wrong};
 
 table! {
-    op("logical_xor", "whether one of x and y is not 0, and the other is 0", XY, &[], logical_xor);
-    op("isin", "for each element of x, whether it is among the tests", ISIN, ISIN_ATTRS, is_in)
+    formula("logical_xor", "whether one of x and y is not 0, and the other is 0", XY, &[],
+        |args| {
+        let [x, y] = args.tensors(["x", "y"]);
+        Ok(x.ne(0).ne(y.ne(0)))
+    });
+    formula("isin", "for each element of x, whether it is among the tests", ISIN, ISIN_ATTRS, is_in)
         .optional_from(1);
 }
 
@@ -23,32 +28,15 @@ const ISIN_ATTRS: &[ArgDoc] = &[
     arg("invert", "whether to negate the result").flag().or("false"),
 ];
 
-fn logical_xor(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let zero = Attrs::new().with("other", 0i64);
-    let x = given.tensor("x")?;
-    let x = calls.one("ne", &[x], zero.clone())?;
-    let y = given.tensor("y")?;
-    let y = calls.one("ne", &[y], zero)?;
-    calls.apply("ne", &[x, y])
-}
-
-fn is_in(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let found = match given.tensors() {
-        &[x, tests] => {
-            let x = calls.unsqueeze(x, -1)?;
-            let tests = calls.reshape(tests, &[-1])?;
-            let same = calls.apply("eq", &[x, tests])?;
-            calls.one("any", &[same], Attrs::new().with("dim", vec![-1i64]))?
+fn is_in(args: Args<'_>) -> Result<Expr<'_>> {
+    let found = match args.all()[..] {
+        [x, tests] => {
+            let same = x.unsqueeze(-1).eq(tests.reshape(&[-1]));
+            same.op("any", Attrs::new().with("dim", vec![-1]))
         }
-        &[x] if given.has("test_element") => calls.by("eq", x, given.value("test_element")?)?,
-        &[tests, ..] => {
-            let same = calls.by("eq", tests, given.value("element")?)?;
-            calls.apply("any", &[same])?
-        }
+        [x] if args.has("test_element") => x.eq(Second::Number(args.value("test_element")?)),
+        [tests, ..] => tests.eq(Second::Number(args.value("element")?)).any(),
         [] => return Err(wrong("expected a tensor")),
     };
-    match given.flag("invert", false)? {
-        true => calls.apply("logical_not", &[found]),
-        false => Ok(found),
-    }
+    Ok(if args.flag("invert", false)? { found.logical_not() } else { found })
 }

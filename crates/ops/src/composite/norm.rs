@@ -1,21 +1,29 @@
 //! Composites that scale by norms.
 
-use millstream_types::{Attrs, DType, Result};
+use millstream_types::{AttrValue, Attrs, DType, Result};
 
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::calls::positive;
-use super::{Calls, Composite, Given, Symbol, op, several, table};
+use super::formula::{Args, Expr, in_floats, positive};
+use super::{Composite, formula, formulas, table};
 
 table! {
-    several("_weight_norm_interface",
+    formulas("_weight_norm_interface",
         "weights with the direction of v and the norm g, and the norms of v", VG, DIM, 2,
-        weight_norm);
-    several("_weight_norm_interface_backward", "the gradients of `_weight_norm_interface`",
-        VG_GRAD, DIM, 2, weight_norm_backward);
-    op("renorm", "x with each slice scaled to a norm of at most the bound", X, RENORM, renorm);
-    op("embedding_renorm",
+        |args| {
+        let [v, g] = args.tensors(["v", "g"]);
+        let norms = norms(v, 2, other_dims(args, v)?);
+        Ok(vec![v * (g / norms), norms])
+    });
+    formulas("_weight_norm_interface_backward", "the gradients of `_weight_norm_interface`",
+        VG_GRAD, DIM, 2, |args| {
+        let [grad, v, g, norms] = args.tensors(["grad", "v", "g", "norms"]);
+        let of_g = (grad * v).sum(&other_dims(args, v)?, true) / norms;
+        Ok(vec![(grad - v * (of_g / norms)) * (g / norms), of_g])
+    });
+    formula("renorm", "x with each slice scaled to a norm of at most the bound", X, RENORM, renorm);
+    formula("embedding_renorm",
         "a table whose rows that an index names are scaled to a norm of at most the bound", TABLE,
         ROWS, renormed_rows);
 }
@@ -42,88 +50,42 @@ const ROWS: &[ArgDoc] = &[
 ];
 
 /// Returns all dimensions but that of the node.
-fn other_dims(calls: &Calls<'_>, x: Symbol, given: &Given<'_>) -> Result<Vec<i64>> {
-    let rank = calls.rank(x);
-    let dim = positive(given.int("dim")?.unwrap_or(0), rank)?;
+fn other_dims(args: Args<'_>, x: Expr<'_>) -> Result<Vec<i64>> {
+    let rank = x.rank()?;
+    let dim = positive(args.int("dim")?.unwrap_or(0), rank)?;
     Ok((0..rank as i64).filter(|&d| d != dim).collect())
 }
 
-/// Returns the weights that have the direction of v and the norm g, and the norms of v.
-fn weight_norm(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Vec<Symbol>> {
-    let (v, g) = (given.tensor("v")?, given.tensor("g")?);
-    let dims = other_dims(calls, v, given)?;
-    let attrs = Attrs::new().with("ord", 2i64).with("dim", dims).with("keepdim", true);
-    let norms = calls.one("linalg_vector_norm", &[v], attrs)?;
-    let factor = calls.apply("div", &[g, norms])?;
-    Ok(vec![calls.apply("mul", &[v, factor])?, norms])
-}
-
-fn weight_norm_backward(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Vec<Symbol>> {
-    let grad = given.tensor("grad")?;
-    let (v, g) = (given.tensor("v")?, given.tensor("g")?);
-    let norms = given.tensor("norms")?;
-    let dims = other_dims(calls, v, given)?;
-    let product = calls.apply("mul", &[grad, v])?;
-    let attrs = Attrs::new().with("dim", dims).with("keepdim", true);
-    let product = calls.one("sum", &[product], attrs)?;
-    let of_g = calls.apply("div", &[product, norms])?;
-    let share = calls.apply("div", &[of_g, norms])?;
-    let along = calls.apply("mul", &[v, share])?;
-    let across = calls.apply("sub", &[grad, along])?;
-    let factor = calls.apply("div", &[g, norms])?;
-    Ok(vec![calls.apply("mul", &[across, factor])?, of_g])
+/// Returns the norms along dimensions, which stay with length 1.
+fn norms(x: Expr<'_>, order: impl Into<AttrValue>, dims: Vec<i64>) -> Expr<'_> {
+    let attrs = Attrs::new().with("ord", order).with("dim", dims).with("keepdim", true);
+    x.op("linalg_vector_norm", attrs)
 }
 
 /// Scales slices whose norm is greater than a bound to it.
-fn renorm(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let x = given.tensor("x")?;
-    let rank = calls.rank(x);
-    let dim = positive(given.int("dim")?.unwrap_or(0), rank)?;
-    let others: Vec<i64> = (0..rank as i64).filter(|&d| d != dim).collect();
-    let most = given.number("maxnorm", 1.0)?;
-    let order = given.number("p", 2.0)?;
-    calls.in_floats(&[x], |calls, given| {
-        let attrs = Attrs::new().with("ord", order).with("dim", others).with("keepdim", true);
-        let norm = calls.one("linalg_vector_norm", &[given[0]], attrs)?;
-        let within = calls.by("le", norm, most)?;
-        let factor = calls.by("add", norm, 1e-7)?;
-        let factor = calls.apply("reciprocal", &[factor])?;
-        let factor = calls.by("mul", factor, most)?;
-        let factor = calls.filled(factor, within, 1.0)?;
-        calls.apply("mul", &[given[0], factor])
+fn renorm(args: Args<'_>) -> Result<Expr<'_>> {
+    let x = args.tensor("x");
+    let dims = other_dims(args, x)?;
+    let (most, order) = (args.number("maxnorm", 1.0)?, args.number("p", 2.0)?);
+    in_floats([x], |[x]| {
+        let norms = norms(x, order, dims);
+        let within = norms.le(most);
+        x * ((norms + 1e-7).reciprocal() * most).filled(within, 1.0)
     })
 }
 
 /// Scales the rows that an index names, and whose norm is greater than a bound, to it.
-fn renormed_rows(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let (table, indices) = (given.tensor("table")?, given.tensor("indices")?);
-    let (most, order) = (given.number("max_norm", 1.0)?, given.number("norm_type", 2.0)?);
-    let dtype = calls.dtype(table);
-    let rows = calls.spec(table).shape().first().copied().unwrap_or(0) as i64;
-    let attrs = Attrs::new().with("ord", order).with("dim", vec![1i64]).with("keepdim", true);
-    let norms = calls.one("linalg_vector_norm", &[table], attrs)?;
-    let greater = calls.by("gt", norms, most)?;
-    let named = Attrs::new().with("shape", vec![rows]).with("value", 0i64);
-    let named = calls.one("full", &[], named.with("dtype", DType::Bool))?;
-    let flat = calls.reshape(indices, &[-1])?;
-    let flat = calls.cast(flat, DType::I64)?;
-    let yes = calls.one(
-        "full",
-        &[],
-        Attrs::new()
-            .with("shape", Vec::<i64>::new())
-            .with("value", true)
-            .with("dtype", DType::Bool),
-    )?;
-    calls.call("index_put_", &[named, yes, flat], Attrs::new())?;
-    let named = calls.unsqueeze(named, 1)?;
-    let scaled = calls.apply("logical_and", &[greater, named])?;
-    let kept = calls.apply("logical_not", &[scaled])?;
-    let factor = calls.by("add", norms, 1e-7)?;
-    let factor = calls.apply("reciprocal", &[factor])?;
-    let factor = calls.by("mul", factor, most)?;
-    let one = Attrs::new().with("value", 1i64);
-    let factor = calls.one("masked_fill", &[factor, kept], one)?;
-    let made = calls.apply("mul", &[table, factor])?;
-    calls.cast(made, dtype)
+fn renormed_rows(args: Args<'_>) -> Result<Expr<'_>> {
+    let ([table, indices], calls) = (args.tensors(["table", "indices"]), args.calls);
+    let (most, order) = (args.number("max_norm", 1.0)?, args.number("norm_type", 2.0)?);
+    let rows = table.shape()?.first().copied().unwrap_or(0);
+    let norms = norms(table, order, vec![1]);
+    let greater = norms.gt(most);
+    let named = calls.full(vec![rows], 0, DType::Bool);
+    let flat = indices.reshape(&[-1]).cast(DType::I64);
+    let yes = calls.full(Vec::new(), true, DType::Bool);
+    calls.call("index_put_", &[named, yes, flat], Attrs::new());
+    let kept = greater.logical_and(named.unsqueeze(1)).logical_not();
+    let factor = ((norms + 1e-7).reciprocal() * most).filled(kept, 1);
+    Ok((table * factor).cast(table.dtype()))
 }

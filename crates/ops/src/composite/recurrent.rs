@@ -11,33 +11,54 @@ use crate::def::arg;
 use crate::random::{OFFSET, OFFSET_NUMBER, SEED, SEED_DOC};
 use crate::schema::ArgDoc;
 
-use super::calls::along;
-use super::{Calls, Composite, Given, Symbol, several, table, wrong};
+use super::formula::{Args, Expr, along};
+use super::{Composite, formulas, table, wrong};
 
 table! {
-    several("lstm_layer",
+    formulas("lstm_layer",
         "the outputs of a layer of long short-term memory, its last output, and its last cell",
         LAYER, REVERSE, 3, layer).optional_from(5);
-    several("_thnn_fused_lstm_cell",
+    formulas("_thnn_fused_lstm_cell",
         "the output and the cell after a step of long short-term memory, and the gates",
-        LSTM_CELL, &[], 3, lstm_cell).optional_from(3);
-    several("_thnn_fused_lstm_cell_backward_impl",
+        LSTM_CELL, &[], 3, |args| {
+        let [own, again] = biased(args);
+        let (gates, [cell, _, output]) = lstm_step(own + again, args.tensor("cx"))?;
+        Ok(vec![output, cell, args.calls.cat(&gates, -1)])
+    })
+        .optional_from(3);
+    formulas("_thnn_fused_lstm_cell_backward_impl",
         "the gradients of `_thnn_fused_lstm_cell`: for the gates, the cell before, and a bias",
-        LSTM_CELL_GRAD, HAS_BIAS, 3, lstm_cell_backward).optional_from(0);
-    several("_thnn_fused_gru_cell",
+        LSTM_CELL_GRAD, HAS_BIAS, 3, |args| {
+        let grads = ["grad_hy", "grad_cy"].map(|name| args.optional(name));
+        let [before, after, gates] = args.tensors(["cx", "cy", "workspace"]);
+        let gates = parts(gates, before)?;
+        bias_sums(args, lstm_backward(grads, gates, [before, after.tanh()]).to_vec(), 1)
+    })
+        .optional_from(0);
+    formulas("_thnn_fused_gru_cell",
         "the output after a step of gated recurrent units, and the values that its gradient reads",
-        GRU_CELL, &[], 2, gru_cell).optional_from(3);
-    several("_thnn_fused_gru_cell_backward",
+        GRU_CELL, &[], 2, |args| {
+        let (sums, before) = (biased(args), args.tensor("hx"));
+        let ([reset, update, candidate, part], output) = gru_step(sums, before)?;
+        Ok(vec![output, args.calls.cat(&[reset, update, candidate, before, part], -1)])
+    })
+        .optional_from(3);
+    formulas("_thnn_fused_gru_cell_backward",
         "the gradients of `_thnn_fused_gru_cell`: for both gates, the output before, both biases",
-        GRU_CELL_GRAD, HAS_BIAS, 5, gru_cell_backward);
-    several("_cudnn_rnn",
+        GRU_CELL_GRAD, HAS_BIAS, 5, |args| {
+        let [grad, workspace] = args.tensors(["grad_hy", "workspace"]);
+        let [reset, update, candidate, before, part] = parts(workspace, grad)?;
+        let grads = gru_backward(grad, [reset, update, candidate, part], before);
+        bias_sums(args, grads.to_vec(), 2)
+    });
+    formulas("_cudnn_rnn",
         "the outputs of the last of several recurrent layers, the states of all after the last \
          step, and the masks of dropout between layers",
         NETWORK, NETWORK_ATTRS, 3, layers).of_list(2);
-    several("_cudnn_rnn_backward",
+    formulas("_cudnn_rnn_backward",
         "the gradients of `_cudnn_rnn`: for the input, the states and the weights", NETWORK_GRAD,
         NETWORK_ATTRS, 3, layers_backward).of_list(2);
-    several("_pack_padded_sequence",
+    formulas("_pack_padded_sequence",
         "the rows of each time, of the sequences that reach it, and how many these are", SEQUENCES,
         PACK, 2, packed);
 }
@@ -145,8 +166,8 @@ enum Mode {
 }
 
 impl Mode {
-    fn of(given: &Given<'_>) -> Result<Mode> {
-        match given.int("mode")? {
+    fn of(args: Args<'_>) -> Result<Mode> {
+        match args.int("mode")? {
             Some(0) => Ok(Mode::Relu),
             Some(1) => Ok(Mode::Tanh),
             Some(2) => Ok(Mode::Lstm),
@@ -157,29 +178,32 @@ impl Mode {
 }
 
 /// One direction of one layer: its operands.
-struct Layer {
+struct Layer<'a> {
     mode: Mode,
     /// The rows of the first time, of the second, and so on.
-    x: Symbol,
+    x: Expr<'a>,
     /// The weights of the input and of the hidden state.
-    weights: [Symbol; 2],
-    biases: Option<[Symbol; 2]>,
+    weights: [Expr<'a>; 2],
+    biases: Option<[Expr<'a>; 2]>,
     /// The states before the first step, `[n,width]`: output and cell.
-    states: [Symbol; 2],
+    states: [Expr<'a>; 2],
     /// The number of rows of each time.
     sizes: Vec<i64>,
     is_reverse: bool,
 }
 
+/// Of an LSTM the gates of input and forgetting, the candidate, the gate of the output; of a GRU
+/// the gates of reset and update, the candidate, and the hidden state's part of it.
+type Gates<'a> = [Expr<'a>; 4];
+
 /// The values of one step that its gradient reads.
-struct Step {
-    /// Of an LSTM the gates of input and forgetting, the candidate, the gate of the output; of a
-    /// GRU the gates of reset and update, the candidate, and the hidden state's part of it.
-    gates: Vec<Symbol>,
+struct Step<'a> {
+    /// The gates of an LSTM or a GRU.
+    gates: Gates<'a>,
     /// The output and the cell before the step, of its rows.
-    before: [Symbol; 2],
-    /// The output after the step, and the cell, of an LSTM its hyperbolic tangent.
-    after: [Symbol; 2],
+    before: [Expr<'a>; 2],
+    /// The output after the step, and of an LSTM the hyperbolic tangent of the cell.
+    after: [Expr<'a>; 2],
     /// The first row of its time, and their number.
     rows: [i64; 2],
     /// The number of its time.
@@ -187,160 +211,107 @@ struct Step {
 }
 
 /// A run of a layer.
-struct Run {
-    layer: Layer,
-    steps: Vec<Step>,
+struct Run<'a> {
+    layer: Layer<'a>,
+    steps: Vec<Step<'a>>,
     /// The outputs of all rows.
-    outputs: Symbol,
+    outputs: Expr<'a>,
     /// The states after the last step.
-    states: [Symbol; 2],
+    states: [Expr<'a>; 2],
 }
 
-fn transposed(calls: &mut Calls<'_>, x: Symbol) -> Result<Symbol> {
-    calls.transpose(x, -2, -1)
+/// Returns the length of the last dimension.
+fn width(x: Expr<'_>) -> Result<i64> {
+    Ok(x.shape()?.last().copied().unwrap_or(0))
 }
 
-/// Returns parts of the last dimension, of this width.
-fn parts(calls: &mut Calls<'_>, x: Symbol, width: i64) -> Result<Vec<Symbol>> {
-    let all = calls.shape(x).last().copied().unwrap_or(0);
-    (0..all / width.max(1)).map(|at| calls.narrow(x, -1, at * width, width)).collect()
-}
-
-fn joined(calls: &mut Calls<'_>, each: &[Symbol], dim: i64) -> Result<Symbol> {
-    match each {
-        &[one] => Ok(one),
-        _ => calls.one("cat", each, along(dim)),
+/// Returns the parts of the last dimension, each as wide as a state.
+fn parts<'a, const N: usize>(x: Expr<'a>, state: Expr<'a>) -> Result<[Expr<'a>; N]> {
+    let (all, width) = (width(x)?, width(state)?);
+    if all / width.max(1) != N as i64 {
+        return Err(wrong(format!("expected {N} times the width {width} of the state, got {all}")));
     }
+    Ok(std::array::from_fn(|at| x.narrow(-1, at as i64 * width, width)))
 }
 
 /// Returns the first rows of a state.
-fn first_rows(calls: &mut Calls<'_>, state: Symbol, count: i64) -> Result<Symbol> {
-    match calls.shape(state)[0] == count {
-        true => Ok(state),
-        false => calls.narrow(state, 0, 0, count),
-    }
+fn first_rows(state: Expr<'_>, count: i64) -> Result<Expr<'_>> {
+    Ok(if state.shape()?[0] == count { state } else { state.narrow(0, 0, count) })
 }
 
 /// Returns a state with other first rows.
-fn with_rows(calls: &mut Calls<'_>, state: Symbol, rows: Symbol) -> Result<Symbol> {
-    let (all, count) = (calls.shape(state)[0], calls.shape(rows)[0]);
-    if all == count {
-        return Ok(rows);
-    }
-    let rest = calls.narrow(state, 0, count, all - count)?;
-    joined(calls, &[rows, rest], 0)
+fn with_rows<'a>(state: Expr<'a>, rows: Expr<'a>) -> Result<Expr<'a>> {
+    let (all, count) = (state.shape()?[0], rows.shape()?[0]);
+    Ok(match all == count {
+        true => rows,
+        false => state.calls.cat(&[rows, state.narrow(0, count, all - count)], 0),
+    })
+}
+
+/// Adds a bias or a gradient, if there is one.
+fn plus<'a>(x: Expr<'a>, other: Option<Expr<'a>>) -> Expr<'a> {
+    other.map_or(x, |other| x + other)
 }
 
 /// Returns the gates of an LSTM, the cell after the step, its tangent, and the output.
-fn lstm_step(
-    calls: &mut Calls<'_>,
-    sums: Symbol,
-    cell: Symbol,
-) -> Result<(Vec<Symbol>, [Symbol; 3])> {
-    let width = calls.shape(cell).last().copied().unwrap_or(0);
-    let mut gates = parts(calls, sums, width)?;
-    if gates.len() != 4 {
-        return Err(wrong("expected gates of four times the width of the cell"));
-    }
-    for (gate, op) in gates.iter_mut().zip(["sigmoid", "sigmoid", "tanh", "sigmoid"]) {
-        *gate = calls.apply(op, &[*gate])?;
-    }
-    let kept = calls.apply("mul", &[gates[1], cell])?;
-    let new = calls.apply("mul", &[gates[0], gates[2]])?;
-    let after = calls.apply("add", &[kept, new])?;
-    let tangent = calls.apply("tanh", &[after])?;
-    let output = calls.apply("mul", &[gates[3], tangent])?;
-    Ok((gates, [after, tangent, output]))
+fn lstm_step<'a>(sums: Expr<'a>, cell: Expr<'a>) -> Result<(Gates<'a>, [Expr<'a>; 3])> {
+    let [input, forget, candidate, output] = parts(sums, cell)?;
+    let (input, forget) = (input.sigmoid(), forget.sigmoid());
+    let (candidate, output) = (candidate.tanh(), output.sigmoid());
+    let after = forget * cell + input * candidate;
+    let tangent = after.tanh();
+    Ok(([input, forget, candidate, output], [after, tangent, output * tangent]))
 }
 
 /// Returns the gradients of the gates of an LSTM, and of the cell before the step.
-fn lstm_backward(
-    calls: &mut Calls<'_>,
-    [of_output, of_cell]: [Option<Symbol>; 2],
-    gates: &[Symbol],
-    [before, tangent]: [Symbol; 2],
-) -> Result<[Symbol; 2]> {
-    let &[input, forget, candidate, output] = gates else {
-        return Err(wrong("expected four gates"));
-    };
-    let zeros = |calls: &mut Calls<'_>| calls.by("mul", tangent, 0.0);
-    let of_output = of_output.map_or_else(|| zeros(calls), Ok)?;
-    let through = calls.apply("mul", &[of_output, output])?;
-    let mut cell = calls.apply("tanh_backward", &[through, tangent])?;
-    if let Some(grad) = of_cell {
-        cell = calls.apply("add", &[grad, cell])?;
-    }
-    let mut each = Vec::new();
-    for (grad, other, op, result) in [
-        (cell, candidate, "sigmoid_backward", input),
-        (cell, before, "sigmoid_backward", forget),
-        (cell, input, "tanh_backward", candidate),
-        (of_output, tangent, "sigmoid_backward", output),
-    ] {
-        let product = calls.apply("mul", &[grad, other])?;
-        each.push(calls.apply(op, &[product, result])?);
-    }
-    Ok([joined(calls, &each, -1)?, calls.apply("mul", &[cell, forget])?])
+fn lstm_backward<'a>(
+    [of_output, of_cell]: [Option<Expr<'a>>; 2],
+    [input, forget, candidate, output]: Gates<'a>,
+    [before, tangent]: [Expr<'a>; 2],
+) -> [Expr<'a>; 2] {
+    let of_output = of_output.unwrap_or_else(|| tangent * 0.0);
+    let cell = (of_output * output).tanh_backward(tangent);
+    let cell = of_cell.map_or(cell, |grad| grad + cell);
+    let each = [
+        (cell * candidate).sigmoid_backward(input),
+        (cell * before).sigmoid_backward(forget),
+        (cell * input).tanh_backward(candidate),
+        (of_output * tangent).sigmoid_backward(output),
+    ];
+    [cell.calls.cat(&each, -1), cell * forget]
 }
 
 /// Returns the gates of a GRU and the output, of the sums of the input and of the hidden state.
-fn gru_step(
-    calls: &mut Calls<'_>,
-    [own, again]: [Symbol; 2],
-    hidden: Symbol,
-) -> Result<(Vec<Symbol>, Symbol)> {
-    let width = calls.shape(hidden).last().copied().unwrap_or(0);
-    let (own, again) = (parts(calls, own, width)?, parts(calls, again, width)?);
-    let ([own_reset, own_update, own_new], [reset, update, new]) = (&own[..], &again[..]) else {
-        return Err(wrong("expected gates of three times the width of the hidden state"));
-    };
-    let mut gates = Vec::new();
-    for [own, again] in [[own_reset, reset], [own_update, update]] {
-        let sum = calls.apply("add", &[*own, *again])?;
-        gates.push(calls.apply("sigmoid", &[sum])?);
-    }
-    let part = calls.apply("mul", &[gates[0], *new])?;
-    let sum = calls.apply("add", &[*own_new, part])?;
-    let candidate = calls.apply("tanh", &[sum])?;
-    let difference = calls.apply("sub", &[hidden, candidate])?;
-    let kept = calls.apply("mul", &[gates[1], difference])?;
-    gates.extend([candidate, *new]);
-    Ok((gates, calls.apply("add", &[candidate, kept])?))
+fn gru_step<'a>([own, again]: [Expr<'a>; 2], hidden: Expr<'a>) -> Result<(Gates<'a>, Expr<'a>)> {
+    let [own_reset, own_update, own_new] = parts(own, hidden)?;
+    let [reset, update, new] = parts(again, hidden)?;
+    let (reset, update) = ((own_reset + reset).sigmoid(), (own_update + update).sigmoid());
+    let candidate = (own_new + reset * new).tanh();
+    Ok(([reset, update, candidate, new], candidate + update * (hidden - candidate)))
 }
 
 /// Returns the gradients of the sums of a GRU, those of the input and of the hidden state, and of
 /// the hidden state before the step.
-fn gru_backward(
-    calls: &mut Calls<'_>,
-    grad: Symbol,
-    gates: &[Symbol],
-    before: Symbol,
-) -> Result<[Symbol; 3]> {
-    let &[reset, update, candidate, part] = gates else {
-        return Err(wrong("expected four gates"));
-    };
-    let difference = calls.apply("sub", &[before, candidate])?;
-    let of_update = calls.apply("mul", &[grad, difference])?;
-    let of_update = calls.apply("sigmoid_backward", &[of_update, update])?;
-    let of_before = calls.apply("mul", &[grad, update])?;
-    let of_candidate = calls.apply("sub", &[grad, of_before])?;
-    let of_candidate = calls.apply("tanh_backward", &[of_candidate, candidate])?;
-    let of_reset = calls.apply("mul", &[of_candidate, part])?;
-    let of_reset = calls.apply("sigmoid_backward", &[of_reset, reset])?;
-    let of_part = calls.apply("mul", &[of_candidate, reset])?;
-    let own = joined(calls, &[of_reset, of_update, of_candidate], -1)?;
-    let again = joined(calls, &[of_reset, of_update, of_part], -1)?;
-    Ok([own, again, of_before])
+fn gru_backward<'a>(
+    grad: Expr<'a>,
+    [reset, update, candidate, part]: Gates<'a>,
+    before: Expr<'a>,
+) -> [Expr<'a>; 3] {
+    let of_update = (grad * (before - candidate)).sigmoid_backward(update);
+    let of_before = grad * update;
+    let of_candidate = (grad - of_before).tanh_backward(candidate);
+    let of_reset = (of_candidate * part).sigmoid_backward(reset);
+    let of_part = of_candidate * reset;
+    let [own, again] =
+        [of_candidate, of_part].map(|last| grad.calls.cat(&[of_reset, of_update, last], -1));
+    [own, again, of_before]
 }
 
 /// Runs the steps of a layer.
-fn run(calls: &mut Calls<'_>, layer: Layer) -> Result<Run> {
-    let of_input = transposed(calls, layer.weights[0])?;
-    let of_hidden = transposed(calls, layer.weights[1])?;
-    let mut from_input = calls.apply("matmul", &[layer.x, of_input])?;
-    if let Some([bias, _]) = layer.biases {
-        from_input = calls.apply("add", &[from_input, bias])?;
-    }
+fn run(layer: Layer<'_>) -> Result<Run<'_>> {
+    let [of_input, of_hidden] = layer.weights.map(|weight| weight.transpose(-2, -1));
+    let [own_bias, bias] = [0, 1].map(|k| layer.biases.map(|biases| biases[k]));
+    let from_input = plus(layer.x.matmul(of_input), own_bias);
     let mut first = 0;
     let mut times: Vec<(usize, [i64; 2])> = Vec::new();
     for (at, &count) in layer.sizes.iter().enumerate() {
@@ -353,246 +324,149 @@ fn run(calls: &mut Calls<'_>, layer: Layer) -> Result<Run> {
     let [mut hidden, mut cell] = layer.states;
     let (mut steps, mut outputs) = (Vec::new(), vec![hidden; times.len()]);
     for (at, rows) in times {
-        let own = calls.narrow(from_input, 0, rows[0], rows[1])?;
-        let before = [first_rows(calls, hidden, rows[1])?, first_rows(calls, cell, rows[1])?];
-        let mut again = calls.apply("matmul", &[before[0], of_hidden])?;
-        if let Some([_, bias]) = layer.biases {
-            again = calls.apply("add", &[again, bias])?;
-        }
-        let (gates, after, new) = match layer.mode {
-            Mode::Lstm => {
-                let sums = calls.apply("add", &[own, again])?;
-                let (gates, [cell, tangent, output]) = lstm_step(calls, sums, before[1])?;
-                (gates, [output, tangent], [output, cell])
-            }
+        let own = from_input.narrow(0, rows[0], rows[1]);
+        let before = [first_rows(hidden, rows[1])?, first_rows(cell, rows[1])?];
+        let again = plus(before[0].matmul(of_hidden), bias);
+        let (gates, [new, tangent, output]) = match layer.mode {
+            Mode::Lstm => lstm_step(own + again, before[1])?,
             Mode::Gru => {
-                let (gates, output) = gru_step(calls, [own, again], before[0])?;
-                (gates, [output; 2], [output, before[1]])
+                let (gates, output) = gru_step([own, again], before[0])?;
+                (gates, [output; 3])
             }
             mode => {
-                let sums = calls.apply("add", &[own, again])?;
                 let op = if mode == Mode::Relu { "relu" } else { "tanh" };
-                let output = calls.apply(op, &[sums])?;
-                (Vec::new(), [output; 2], [output, before[1]])
+                let output = (own + again).apply(op, []);
+                ([output; 4], [output; 3])
             }
         };
-        outputs[at] = new[0];
-        hidden = with_rows(calls, hidden, new[0])?;
+        outputs[at] = output;
+        hidden = with_rows(hidden, output)?;
         if layer.mode == Mode::Lstm {
-            cell = with_rows(calls, cell, new[1])?;
+            cell = with_rows(cell, new)?;
         }
-        steps.push(Step { gates, before, after, rows, at });
+        steps.push(Step { gates, before, after: [output, tangent], rows, at });
     }
-    let outputs = joined(calls, &outputs, 0)?;
+    let outputs = layer.x.calls.cat(&outputs, 0);
     Ok(Run { layer, steps, outputs, states: [hidden, cell] })
 }
 
 /// The gradients of a layer.
-struct Gradients {
-    x: Symbol,
-    weights: [Symbol; 2],
-    biases: [Symbol; 2],
-    states: [Symbol; 2],
+struct Gradients<'a> {
+    x: Expr<'a>,
+    /// Of both weights, then of both biases, also if the layer has none.
+    weights: [Expr<'a>; 4],
+    states: [Expr<'a>; 2],
 }
 
 /// Returns the gradients of a layer: its steps in reverse order.
-fn run_backward(
-    calls: &mut Calls<'_>,
-    run: &Run,
-    of_outputs: Option<Symbol>,
-    of_states: [Option<Symbol>; 2],
-) -> Result<Gradients> {
-    let mut states = of_states;
-    for (state, of) in states.iter_mut().zip(run.states) {
-        *state = Some(state.map_or_else(|| calls.by("mul", of, 0.0), Ok)?);
-    }
-    let [Some(mut of_hidden), Some(mut of_cell)] = states else {
-        return Err(wrong("expected the gradients of both states"));
-    };
-    let Run { layer, steps, .. } = run;
-    let mut sums = vec![[of_hidden; 2]; steps.len()];
+fn run_backward<'a>(
+    Run { layer, steps, outputs, states }: &Run<'a>,
+    of_outputs: Option<Expr<'a>>,
+    of_states: [Option<Expr<'a>>; 2],
+) -> Result<Gradients<'a>> {
+    let [mut of_hidden, mut of_cell] =
+        [0, 1].map(|k| of_states[k].unwrap_or_else(|| states[k] * 0.0));
+    // By time: the output before, and the gradients of the sums of input and hidden state.
+    let mut by_time = vec![[of_hidden; 3]; steps.len()];
     for step in steps.iter().rev() {
         let [first, count] = step.rows;
-        let mut grad = first_rows(calls, of_hidden, count)?;
-        let of_own_cell = first_rows(calls, of_cell, count)?;
-        if let Some(grads) = of_outputs {
-            let own = calls.narrow(grads, 0, first, count)?;
-            grad = calls.apply("add", &[grad, own])?;
-        }
-        let (own, again, mut before) = match layer.mode {
+        let grad = first_rows(of_hidden, count)?;
+        let of_own_cell = first_rows(of_cell, count)?;
+        let grad = plus(grad, of_outputs.map(|grads| grads.narrow(0, first, count)));
+        let ([own, again], direct) = match layer.mode {
             Mode::Lstm => {
-                let values = [step.before[1], step.after[1]];
-                let grads = [Some(grad), Some(of_own_cell)];
-                let [sums, cell] = lstm_backward(calls, grads, &step.gates, values)?;
-                of_cell = with_rows(calls, of_cell, cell)?;
-                (sums, sums, None)
+                let (grads, values) = ([grad, of_own_cell], [step.before[1], step.after[1]]);
+                let [sums, cell] = lstm_backward(grads.map(Some), step.gates, values);
+                of_cell = with_rows(of_cell, cell)?;
+                ([sums; 2], None)
             }
             Mode::Gru => {
-                let made = gru_backward(calls, grad, &step.gates, step.before[0])?;
-                (made[0], made[1], Some(made[2]))
+                let [own, again, before] = gru_backward(grad, step.gates, step.before[0]);
+                ([own, again], Some(before))
             }
-            Mode::Tanh => {
-                let sums = calls.apply("tanh_backward", &[grad, step.after[0]])?;
-                (sums, sums, None)
-            }
+            Mode::Tanh => ([grad.tanh_backward(step.after[0]); 2], None),
             Mode::Relu => {
                 let zero = Attrs::new().with("threshold", 0);
-                let sums = calls.one("threshold_backward", &[grad, step.after[0]], zero)?;
-                (sums, sums, None)
+                ([grad.with("threshold_backward", step.after[0], zero); 2], None)
             }
         };
-        let through = calls.apply("matmul", &[again, layer.weights[1]])?;
-        before = Some(match before {
-            Some(direct) => calls.apply("add", &[direct, through])?,
-            None => through,
-        });
-        of_hidden = with_rows(calls, of_hidden, before.unwrap_or(through))?;
-        sums[step.at] = [own, again];
+        let through = again.matmul(layer.weights[1]);
+        let before = direct.map_or(through, |direct| direct + through);
+        of_hidden = with_rows(of_hidden, before)?;
+        by_time[step.at] = [step.before[0], own, again];
     }
-    let mut order: Vec<&Step> = steps.iter().collect();
-    order.sort_by_key(|step| step.at);
-    let hiddens: Vec<Symbol> = order.iter().map(|step| step.before[0]).collect();
-    let hiddens = joined(calls, &hiddens, 0)?;
-    let own: Vec<Symbol> = sums.iter().map(|sums| sums[0]).collect();
-    let own = joined(calls, &own, 0)?;
-    let again = match layer.mode {
-        Mode::Gru => {
-            let again: Vec<Symbol> = sums.iter().map(|sums| sums[1]).collect();
-            joined(calls, &again, 0)?
-        }
-        _ => own,
+    let all = |k: usize| {
+        let each: Vec<Expr<'a>> = by_time.iter().map(|values| values[k]).collect();
+        outputs.calls.cat(&each, 0)
     };
-    let x = calls.apply("matmul", &[own, layer.weights[0]])?;
-    let (mut weights, mut biases) = (Vec::new(), Vec::new());
-    for (sums, values) in [(own, layer.x), (again, hiddens)] {
-        let turned = transposed(calls, sums)?;
-        weights.push(calls.apply("matmul", &[turned, values])?);
-        biases.push(calls.one("sum", &[sums], Attrs::new().with("dim", vec![0i64]))?);
-    }
-    Ok(Gradients {
-        x,
-        weights: [weights[0], weights[1]],
-        biases: [biases[0], biases[1]],
-        states: [of_hidden, of_cell],
-    })
+    let (hiddens, own) = (all(0), all(1));
+    let again = if layer.mode == Mode::Gru { all(2) } else { own };
+    let x = own.matmul(layer.weights[0]);
+    let [(of_input, own_bias), (of_again, bias)] = [(own, layer.x), (again, hiddens)]
+        .map(|(sums, values)| (sums.transpose(-2, -1).matmul(values), sums.sum(&[0], false)));
+    let weights = [of_input, of_again, own_bias, bias];
+    Ok(Gradients { x, weights, states: [of_hidden, of_cell] })
 }
 
-fn layer(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Vec<Symbol>> {
-    let x = given.tensor("x")?;
-    let &[time, batch, features] = &calls.shape(x)[..] else {
+fn layer(args: Args<'_>) -> Result<Vec<Expr<'_>>> {
+    let x = args.tensor("x");
+    let [time, batch, features] = x.shape()?[..] else {
         return Err(wrong("input: expected [time,n,features]"));
     };
-    let weights = [given.tensor("weight_ih")?, given.tensor("weight_hh")?];
-    let width = calls.shape(weights[1]).last().copied().unwrap_or(0);
-    let mut states = [given.tensor("hidden")?, given.tensor("cell")?];
-    for state in &mut states {
-        *state = calls.reshape(*state, &[batch, width])?;
-    }
-    let biases = match given.optional("bias_ih") {
-        Some(bias) => Some([bias, given.tensor("bias_hh")?]),
-        None => None,
-    };
-    let x = calls.reshape(x, &[time * batch, features])?;
-    let (sizes, is_reverse) = (vec![batch; time as usize], given.flag("reverse", false)?);
-    let layer = Layer { mode: Mode::Lstm, x, weights, biases, states, sizes, is_reverse };
-    let run = run(calls, layer)?;
-    let outputs = calls.reshape(run.outputs, &[time, batch, width])?;
-    Ok(vec![outputs, run.states[0], run.states[1]])
+    let weights = args.tensors(["weight_ih", "weight_hh"]);
+    let width = width(weights[1])?;
+    let states = args.tensors(["hidden", "cell"]).map(|state| state.reshape(&[batch, width]));
+    let biases = args.optional("bias_ih").map(|bias| [bias, args.tensor("bias_hh")]);
+    let x = x.reshape(&[time * batch, features]);
+    let (sizes, is_reverse) = (vec![batch; time as usize], args.flag("reverse", false)?);
+    let run = run(Layer { mode: Mode::Lstm, x, weights, biases, states, sizes, is_reverse })?;
+    Ok(vec![run.outputs.reshape(&[time, batch, width]), run.states[0], run.states[1]])
 }
 
-/// Returns the sum of the gates and their biases.
-fn biased(calls: &mut Calls<'_>, given: &Given<'_>, gates: &str, bias: &str) -> Result<Symbol> {
-    let gates = given.tensor(gates)?;
-    match given.optional(bias) {
-        Some(bias) => calls.apply("add", &[gates, bias]),
-        None => Ok(gates),
-    }
-}
-
-fn lstm_cell(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Vec<Symbol>> {
-    let own = biased(calls, given, "input_gates", "input_bias")?;
-    let again = biased(calls, given, "hidden_gates", "hidden_bias")?;
-    let sums = calls.apply("add", &[own, again])?;
-    let (gates, [cell, _, output]) = lstm_step(calls, sums, given.tensor("cx")?)?;
-    Ok(vec![output, cell, joined(calls, &gates, -1)?])
-}
-
-fn lstm_cell_backward(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Vec<Symbol>> {
-    let grads = [given.optional("grad_hy"), given.optional("grad_cy")];
-    let (before, after) = (given.tensor("cx")?, given.tensor("cy")?);
-    let width = calls.shape(before).last().copied().unwrap_or(0);
-    let gates = parts(calls, given.tensor("workspace")?, width)?;
-    let tangent = calls.apply("tanh", &[after])?;
-    let made = lstm_backward(calls, grads, &gates, [before, tangent])?;
-    bias_sums(calls, given, made.to_vec(), 1)
+/// Returns the sums of the gates and their biases, of the input and of the hidden state.
+fn biased(args: Args<'_>) -> [Expr<'_>; 2] {
+    [("input_gates", "input_bias"), ("hidden_gates", "hidden_bias")]
+        .map(|(gates, bias)| plus(args.tensor(gates), args.optional(bias)))
 }
 
 /// Adds the gradients of the biases to those of the first gates, if there are biases.
-fn bias_sums(
-    calls: &mut Calls<'_>,
-    given: &Given<'_>,
-    mut made: Vec<Symbol>,
-    count: usize,
-) -> Result<Vec<Symbol>> {
-    if given.flag("has_bias", true)? {
+fn bias_sums<'a>(args: Args<'a>, mut made: Vec<Expr<'a>>, count: usize) -> Result<Vec<Expr<'a>>> {
+    if args.flag("has_bias", true)? {
         for k in 0..count {
-            made.push(calls.one("sum", &[made[k]], Attrs::new().with("dim", vec![0i64]))?);
+            made.push(made[k].sum(&[0], false));
         }
     }
     Ok(made)
 }
 
-fn gru_cell(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Vec<Symbol>> {
-    let own = biased(calls, given, "input_gates", "input_bias")?;
-    let again = biased(calls, given, "hidden_gates", "hidden_bias")?;
-    let before = given.tensor("hx")?;
-    let (mut gates, output) = gru_step(calls, [own, again], before)?;
-    gates.insert(3, before);
-    Ok(vec![output, joined(calls, &gates, -1)?])
-}
-
-fn gru_cell_backward(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Vec<Symbol>> {
-    let grad = given.tensor("grad_hy")?;
-    let width = calls.shape(grad).last().copied().unwrap_or(0);
-    let mut gates = parts(calls, given.tensor("workspace")?, width)?;
-    if gates.len() != 5 {
-        return Err(wrong("workspace: expected five times the width of the hidden state"));
-    }
-    let before = gates.remove(3);
-    let made = gru_backward(calls, grad, &gates, before)?;
-    bias_sums(calls, given, made.to_vec(), 2)
-}
-
 /// A network of layers: their runs, and between them the masks of dropout.
-struct Network {
-    runs: Vec<Run>,
+struct Network<'a> {
+    runs: Vec<Run<'a>>,
     /// The masks of the operands of all layers but the first, if these are dropped.
-    masks: Vec<Symbol>,
+    masks: Vec<Expr<'a>>,
     dropout: f64,
     directions: usize,
     /// The number of times and of sequences, if all are as long.
     dense: Option<[i64; 2]>,
-    output: Symbol,
+    output: Expr<'a>,
     /// The operands behind the weights.
-    others: Vec<Symbol>,
+    others: Vec<Expr<'a>>,
 }
 
 /// Exchanges times and sequences, if the op has these first.
-fn times_first(calls: &mut Calls<'_>, given: &Given<'_>, x: Symbol) -> Result<Symbol> {
-    match given.flag("batch_first", false)? && calls.rank(x) == 3 {
-        true => calls.transpose(x, 0, 1),
-        false => Ok(x),
-    }
+fn times_first<'a>(args: Args<'a>, x: Expr<'a>) -> Result<Expr<'a>> {
+    let exchanges = args.flag("batch_first", false)? && x.rank()? == 3;
+    Ok(if exchanges { x.transpose(0, 1) } else { x })
 }
 
 /// Runs the layers of a network; for its gradient again, with the masks at the end of the operands.
-fn network(calls: &mut Calls<'_>, given: &Given<'_>, is_again: bool) -> Result<Network> {
-    let mode = Mode::of(given)?;
-    let sizes = given.ints("batch_sizes")?.unwrap_or_default();
-    let directions = if given.flag("bidirectional", false)? { 2 } else { 1 };
-    let layers = usize::try_from(given.int("num_layers")?.unwrap_or(1)).unwrap_or(0);
-    let per = if given.flag("has_biases", true)? { 4 } else { 2 };
-    let mut operands = given.tensors().iter().copied();
+fn network(args: Args<'_>, is_again: bool) -> Result<Network<'_>> {
+    let mode = Mode::of(args)?;
+    let sizes = args.ints("batch_sizes")?.unwrap_or_default();
+    let directions = if args.flag("bidirectional", false)? { 2 } else { 1 };
+    let layers = usize::try_from(args.int("num_layers")?.unwrap_or(1)).unwrap_or(0);
+    let per = if args.flag("has_biases", true)? { 4 } else { 2 };
+    let mut operands = args.all().into_iter();
     let mut next = || operands.next().ok_or_else(|| wrong("too few operands"));
     let (x, hidden) = (next()?, next()?);
     let cell = if mode == Mode::Lstm { next()? } else { hidden };
@@ -600,11 +474,11 @@ fn network(calls: &mut Calls<'_>, given: &Given<'_>, is_again: bool) -> Result<N
     for _ in 0..layers * directions * per {
         weights.push(next()?);
     }
-    let mut others: Vec<Symbol> = operands.collect();
-    let mut x = times_first(calls, given, x)?;
-    let dense = match (&calls.shape(x)[..], &sizes[..]) {
+    let mut others: Vec<Expr<'_>> = operands.collect();
+    let mut x = times_first(args, x)?;
+    let dense = match (&x.shape()?[..], &sizes[..]) {
         (&[times, batch, features], []) => {
-            x = calls.reshape(x, &[times * batch, features])?;
+            x = x.reshape(&[times * batch, features]);
             Some([times, batch])
         }
         (&[rows, _], sizes) if sizes.iter().sum::<i64>() == rows => None,
@@ -613,9 +487,9 @@ fn network(calls: &mut Calls<'_>, given: &Given<'_>, is_again: bool) -> Result<N
         }
     };
     let sizes = dense.map_or(sizes, |[times, batch]| vec![batch; times.max(0) as usize]);
-    let is_reverse = given.flag("reverse", false)?;
-    let dropout = match given.flag("train", false)? {
-        true => given.number("dropout", 0.0)?,
+    let is_reverse = args.flag("reverse", false)?;
+    let dropout = match args.flag("train", false)? {
+        true => args.number("dropout", 0.0)?,
         false => 0.0,
     };
     let mut masks = Vec::new();
@@ -626,14 +500,12 @@ fn network(calls: &mut Calls<'_>, given: &Given<'_>, is_again: bool) -> Result<N
     let mut runs = Vec::new();
     for at in 0..layers {
         match at.checked_sub(1) {
-            Some(before) if dropout > 0.0 && is_again => {
-                x = calls.undropped(x, masks[before], dropout)?;
-            }
+            Some(before) if dropout > 0.0 && is_again => x = x.undropped(masks[before], dropout),
             Some(_) if dropout > 0.0 => {
                 // Each layer has an offset of its own.
-                let offset = given.int(OFFSET)?.unwrap_or(0) + ((at as i64) << 32);
-                let draw = given.passed(&[SEED]).with(OFFSET, offset).with("p", dropout);
-                let [kept, mask] = calls.several("native_dropout", &[x], draw)?;
+                let offset = args.int(OFFSET)?.unwrap_or(0) + ((at as i64) << 32);
+                let draw = args.passed(&[SEED]).with(OFFSET, offset).with("p", dropout);
+                let [kept, mask] = args.calls.several("native_dropout", &[x], draw);
                 x = kept;
                 masks.push(mask);
             }
@@ -643,66 +515,54 @@ fn network(calls: &mut Calls<'_>, given: &Given<'_>, is_again: bool) -> Result<N
         for direction in 0..directions {
             let number = at * directions + direction;
             let own = &weights[number * per..(number + 1) * per];
-            let mut states = [hidden, cell];
-            for state in &mut states {
-                *state = calls.one("select", &[*state], along(0).with("index", number as i64))?;
-            }
-            let made = run(
-                calls,
-                Layer {
-                    mode,
-                    x,
-                    weights: [own[0], own[1]],
-                    biases: (per == 4).then(|| [own[2], own[3]]),
-                    states,
-                    sizes: sizes.clone(),
-                    is_reverse: (direction == 1) != is_reverse,
-                },
-            )?;
+            let made = run(Layer {
+                mode,
+                x,
+                weights: [own[0], own[1]],
+                biases: (per == 4).then(|| [own[2], own[3]]),
+                states: [hidden, cell].map(|state| state.select(0, number as i64)),
+                sizes: sizes.clone(),
+                is_reverse: (direction == 1) != is_reverse,
+            })?;
             outputs.push(made.outputs);
             runs.push(made);
         }
-        x = joined(calls, &outputs, -1)?;
+        x = args.calls.cat(&outputs, -1);
     }
     Ok(Network { runs, masks, dropout, directions, dense, output: x, others })
 }
 
 /// Returns rows in the shape of the network's tensors.
-fn unflattened(
-    calls: &mut Calls<'_>,
-    given: &Given<'_>,
-    x: Symbol,
-    dense: Option<[i64; 2]>,
-) -> Result<Symbol> {
-    let Some([times, batch]) = dense else { return Ok(x) };
-    let x = calls.reshape(x, &[times, batch, -1])?;
-    times_first(calls, given, x)
+fn unflattened<'a>(args: Args<'a>, x: Expr<'a>, dense: Option<[i64; 2]>) -> Result<Expr<'a>> {
+    match dense {
+        Some([times, batch]) => times_first(args, x.reshape(&[times, batch, -1])),
+        None => Ok(x),
+    }
 }
 
-fn layers(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Vec<Symbol>> {
-    let network = network(calls, given, false)?;
-    let mut made = vec![unflattened(calls, given, network.output, network.dense)?];
-    for k in 0..if Mode::of(given)? == Mode::Lstm { 2 } else { 1 } {
-        let states: Vec<Symbol> = network.runs.iter().map(|run| run.states[k]).collect();
-        made.push(calls.one("stack", &states, along(0))?);
+fn layers(args: Args<'_>) -> Result<Vec<Expr<'_>>> {
+    let network = network(args, false)?;
+    let mut made = vec![unflattened(args, network.output, network.dense)?];
+    for k in 0..if Mode::of(args)? == Mode::Lstm { 2 } else { 1 } {
+        let states: Vec<Expr<'_>> = network.runs.iter().map(|run| run.states[k]).collect();
+        made.push(args.calls.one("stack", &states, along(0)));
     }
     made.extend(network.masks);
     Ok(made)
 }
 
-fn layers_backward(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Vec<Symbol>> {
-    let network = network(calls, given, true)?;
-    let is_lstm = Mode::of(given)? == Mode::Lstm;
+fn layers_backward(args: Args<'_>) -> Result<Vec<Expr<'_>>> {
+    let network = network(args, true)?;
+    let is_lstm = Mode::of(args)? == Mode::Lstm;
     let mut others = network.others.iter().copied();
     let mut grads = [None; 3];
-    for (grad, &is_given) in grads.iter_mut().zip(&given.ints("grads")?.unwrap_or(vec![1; 3])) {
+    for (grad, &is_given) in grads.iter_mut().zip(&args.ints("grads")?.unwrap_or(vec![1; 3])) {
         *grad = if is_given != 0 { others.next() } else { None };
     }
     let mut of_outputs = match grads[0] {
         Some(grad) => {
-            let grad = times_first(calls, given, grad)?;
-            let width = calls.shape(grad).last().copied().unwrap_or(0);
-            Some(calls.reshape(grad, &[-1, width])?)
+            let grad = times_first(args, grad)?;
+            Some(grad.reshape(&[-1, width(grad)?]))
         }
         None => None,
     };
@@ -712,67 +572,49 @@ fn layers_backward(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Vec<Symbo
         let mut of_layer = Vec::new();
         for (direction, run) in runs.iter().enumerate() {
             let number = at * network.directions + direction;
-            let width = calls.shape(run.outputs)[1];
-            let own = match of_outputs {
-                Some(grad) => Some(calls.narrow(grad, -1, direction as i64 * width, width)?),
-                None => None,
-            };
-            let mut states = [grads[1], grads[2].filter(|_| is_lstm)];
-            for state in states.iter_mut().flatten() {
-                *state = calls.one("select", &[*state], along(0).with("index", number as i64))?;
-            }
-            let made = run_backward(calls, run, own, states)?;
+            let width = run.outputs.shape()?[1];
+            let own = of_outputs.map(|grad| grad.narrow(-1, direction as i64 * width, width));
+            let states = [grads[1], grads[2].filter(|_| is_lstm)]
+                .map(|state| state.map(|state| state.select(0, number as i64)));
+            let made = run_backward(run, own, states)?;
             of_x.push(made.x);
-            of_layer.extend(made.weights);
-            if run.layer.biases.is_some() {
-                of_layer.extend(made.biases);
-            }
+            let per = if run.layer.biases.is_some() { 4 } else { 2 };
+            of_layer.extend_from_slice(&made.weights[..per]);
             for (all, state) in of_states.iter_mut().zip(made.states) {
                 all.insert(direction, state);
             }
         }
-        let mut grad = of_x[0];
-        for other in &of_x[1..] {
-            grad = calls.apply("add", &[grad, *other])?;
-        }
+        of_outputs = of_x.into_iter().reduce(|sum, grad| sum + grad);
         if let Some(mask) = at.checked_sub(1).and_then(|before| network.masks.get(before)) {
-            grad = calls.undropped(grad, *mask, network.dropout)?;
+            of_outputs = of_outputs.map(|grad| grad.undropped(*mask, network.dropout));
         }
-        of_outputs = Some(grad);
         of_weights.splice(0..0, of_layer);
     }
     let Some(of_x) = of_outputs else { return Err(wrong("num_layers: expected 1 or more")) };
-    let mut made = vec![unflattened(calls, given, of_x, network.dense)?];
+    let mut made = vec![unflattened(args, of_x, network.dense)?];
     for states in of_states.iter().take(1 + usize::from(is_lstm)) {
-        made.push(calls.one("stack", states, along(0))?);
+        made.push(args.calls.one("stack", states, along(0)));
     }
     made.extend(of_weights);
     Ok(made)
 }
 
 /// Returns the packing of padded sequences: the rows of each time, of the sequences that reach it.
-fn packed(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Vec<Symbol>> {
-    let (mut x, lengths) = (given.tensor("x")?, given.tensor("lengths")?);
-    if given.flag("batch_first", false)? {
-        x = calls.transpose(x, 0, 1)?;
-    }
-    let shape = calls.shape(x);
-    let rows = given.int("rows")?.unwrap_or(0);
-    let times = given.int("times")?.unwrap_or(0);
-    let x = calls.narrow(x, 0, 0, times)?;
-    let numbers = calls.range(times, DType::I64)?;
-    let numbers = calls.unsqueeze(numbers, 1)?;
-    let reached = calls.apply("gt", &[lengths, numbers])?;
-    let counts = calls.one("sum", &[reached], Attrs::new().with("dim", vec![1i64]))?;
+fn packed(args: Args<'_>) -> Result<Vec<Expr<'_>>> {
+    let [x, lengths] = args.tensors(["x", "lengths"]);
+    let x = if args.flag("batch_first", false)? { x.transpose(0, 1) } else { x };
+    let shape = x.shape()?;
+    let [_, batch, rest @ ..] = &shape[..] else {
+        return Err(wrong("x: expected two dimensions or more"));
+    };
+    let rows = args.int("rows")?.unwrap_or(0);
+    let times = args.int("times")?.unwrap_or(0);
+    let x = x.narrow(0, 0, times);
+    let reached = lengths.gt(args.calls.range(times, DType::I64).unsqueeze(1));
+    let counts = reached.sum(&[1], false);
     // A stable sort puts the rows that count first, in their order.
-    let flat = calls.reshape(reached, &[-1])?;
-    let flat = calls.cast(flat, DType::I64)?;
-    let order = along(0).with("descending", true);
-    let order = calls.one("argsort", &[flat], order)?;
-    let order = calls.narrow(order, 0, 0, rows)?;
-    let mut merged = vec![times * shape[1]];
-    merged.extend(&shape[2..]);
-    let merged = calls.reshape(x, &merged)?;
-    let made = calls.one("index_select", &[merged, order], along(0))?;
-    Ok(vec![made, counts])
+    let order = reached.reshape(&[-1]).cast(DType::I64);
+    let order = order.op("argsort", along(0).with("descending", true)).narrow(0, 0, rows);
+    let merged = [&[times * batch], rest].concat();
+    Ok(vec![x.reshape(&merged).index_select(0, order), counts])
 }

@@ -5,18 +5,23 @@ use millstream_types::Result;
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::{Calls, Composite, Given, Symbol, op, several, table};
+use super::formula::{Args, Expr};
+use super::{Composite, formula, formulas, table};
 
 table! {
-    several("var_mean", "the variance and the mean", X, VAR, 2, |calls, given| {
-        moments(calls, given, "var")
+    formulas("var_mean", "the variance and the mean", X, VAR, 2, |args| moments(args, "var"));
+    formulas("std_mean", "the standard deviation and the mean", X, VAR, 2,
+        |args| moments(args, "std"));
+    formulas("aminmax", "the least and the greatest element", X, AMINMAX, 2, |args| {
+        let (x, attrs) = (args.tensor("x"), args.passed(&["dim", "keepdim"]));
+        Ok(vec![x.op("amin", attrs.clone()), x.op("amax", attrs)])
     });
-    several("std_mean", "the standard deviation and the mean", X, VAR, 2, |calls, given| {
-        moments(calls, given, "std")
+    formula("nansum", "the sum of the elements that are not NaN", X, NANSUM, |args| {
+        let x = args.tensor("x");
+        Ok(x.filled(x.isnan(), 0).op("sum", args.passed(&["dim", "keepdim", "dtype"])))
     });
-    several("aminmax", "the least and the greatest element", X, AMINMAX, 2, extrema);
-    op("nansum", "the sum of the elements that are not NaN", X, NANSUM, nansum);
-    op("trace", "the sum of the diagonal", MATRIX, &[], trace);
+    formula("trace", "the sum of the diagonal", MATRIX, &[],
+        |args| Ok(args.tensor("x").apply("diagonal", []).apply("sum", [])));
 }
 
 const X: &[ArgDoc] = &[arg("x", "any shape")];
@@ -34,32 +39,11 @@ const AMINMAX: &[ArgDoc] = &[arg("dim", "the dimension to reduce").ints().or("al
 const NANSUM: &[ArgDoc] = &[DIMS, KEEPDIM, arg("dtype", "the dtype of the sum").dtype().optional()];
 
 /// Returns the moments of `var_mean` and `std_mean`.
-fn moments(calls: &mut Calls<'_>, given: &Given<'_>, spread: &str) -> Result<Vec<Symbol>> {
-    let x = given.tensor("x")?;
-    let mut attrs = given.passed(&["dim", "correction", "keepdim"]);
-    if given.has("unbiased") {
-        attrs.set("correction", i64::from(given.flag("unbiased", true)?));
+fn moments<'a>(args: Args<'a>, spread: &str) -> Result<Vec<Expr<'a>>> {
+    let mut attrs = args.passed(&["dim", "correction", "keepdim"]);
+    if args.has("unbiased") {
+        attrs.set("correction", i64::from(args.flag("unbiased", true)?));
     }
-    let spread = calls.one(spread, &[x], attrs)?;
-    let mean = calls.one("mean", &[x], given.passed(&["dim", "keepdim"]))?;
-    Ok(vec![spread, mean])
-}
-
-/// Returns the least and the greatest elements.
-fn extrema(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Vec<Symbol>> {
-    let (x, attrs) = (given.tensor("x")?, given.passed(&["dim", "keepdim"]));
-    Ok(vec![calls.one("amin", &[x], attrs.clone())?, calls.one("amax", &[x], attrs)?])
-}
-
-/// Returns the sum of the elements that are numbers.
-fn nansum(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let x = given.tensor("x")?;
-    let nan = calls.apply("isnan", &[x])?;
-    let numbers = calls.filled(x, nan, 0i64)?;
-    calls.one("sum", &[numbers], given.passed(&["dim", "keepdim", "dtype"]))
-}
-
-fn trace(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
-    let diagonal = calls.apply("diagonal", &[given.tensor("x")?])?;
-    calls.apply("sum", &[diagonal])
+    let x = args.tensor("x");
+    Ok(vec![x.op(spread, attrs), x.op("mean", args.passed(&["dim", "keepdim"]))])
 }
