@@ -4,7 +4,10 @@ use std::ops::Range;
 
 use millstream_types::{Attrs, Coordinates, DType, NdSbp, Ranges, Result, Sbp, Sharding};
 
-use crate::composite::{Calls, Emitter, Symbol, ints};
+use crate::composite::formula::{Calls, Expr, Kept, ints};
+use crate::composite::{Emitter, Symbol};
+
+use super::step::zeros;
 
 /// A box of elements that one rank has and another needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +102,22 @@ pub fn exchange(
     to: &Sharding,
     part: Option<Symbol>,
 ) -> Result<Option<Symbol>> {
-    let mut calls = Calls { emitter };
+    let kept = Kept::new(emitter);
+    let calls = kept.calls();
+    let part = part.map(|part| calls.of(part));
+    let made = exchanged(calls, rank, dtype, shape, [from, to], part);
+    let made = made.map(|x| x.symbol);
+    kept.end(Ok(made))
+}
+
+fn exchanged<'a>(
+    calls: Calls<'a>,
+    rank: u32,
+    dtype: DType,
+    shape: &[usize],
+    [from, to]: [&Sharding; 2],
+    part: Option<Expr<'a>>,
+) -> Option<Expr<'a>> {
     let all = transfers(shape, from, to).unwrap_or_default();
     let ranges = |of: &Sharding| {
         let at = of.mesh().coordinates(rank)?;
@@ -108,47 +126,34 @@ pub fn exchange(
     let held = part.zip(ranges(from));
     for transfer in all.iter().filter(|t| t.from == rank && t.to != rank) {
         let Some((part, held)) = &held else { continue };
-        let view = boxed(&mut calls, *part, held, transfer)?;
-        let dense = calls.apply("copy", &[view])?;
-        calls.call("send", &[dense], Attrs::new().with("to", i64::from(transfer.to)))?;
+        let dense = boxed(*part, held, transfer).apply("copy", []);
+        calls.call("send", &[dense], Attrs::new().with("to", i64::from(transfer.to)));
     }
-    let Some(needed) = ranges(to) else { return Ok(None) };
+    let needed = ranges(to)?;
     let lengths = |ranges: &[Range<usize>]| {
         ints(&ranges.iter().map(ExactSizeIterator::len).collect::<Vec<_>>())
     };
-    let made = calls.zeros(&lengths(&needed), dtype)?;
+    let made = zeros(calls, lengths(&needed), dtype);
     for transfer in all.iter().filter(|t| t.to == rank) {
-        let place = boxed(&mut calls, made, &needed, transfer)?;
+        let place = boxed(made, &needed, transfer);
         let received = match &held {
-            Some((part, held)) if transfer.from == rank => {
-                boxed(&mut calls, *part, held, transfer)?
-            }
+            Some((part, held)) if transfer.from == rank => boxed(*part, held, transfer),
             _ => {
-                let buffer = calls.zeros(&lengths(&transfer.range), dtype)?;
+                let buffer = zeros(calls, lengths(&transfer.range), dtype);
                 let from = Attrs::new().with("from", i64::from(transfer.from));
-                calls.call("recv_", &[buffer], from)?;
+                calls.call("recv_", &[buffer], from);
                 buffer
             }
         };
-        calls.call("copy_", &[place, received], Attrs::new())?;
+        place.copy_(received);
     }
-    Ok(Some(made))
+    Some(made)
 }
 
 /// Returns the box of a transfer within a part, as a view.
-fn boxed(
-    calls: &mut Calls<'_>,
-    part: Symbol,
-    own: &[Range<usize>],
-    transfer: &Transfer,
-) -> Result<Symbol> {
-    let mut view = part;
-    for (dim, (own, range)) in own.iter().zip(&transfer.range).enumerate() {
-        if own != range {
-            let attrs = Attrs::new().with("dim", dim as i64);
-            let attrs = attrs.with("start", (range.start - own.start) as i64);
-            view = calls.one("narrow", &[view], attrs.with("length", range.len() as i64))?;
-        }
-    }
-    Ok(view)
+fn boxed<'a>(part: Expr<'a>, own: &[Range<usize>], transfer: &Transfer) -> Expr<'a> {
+    let dims = own.iter().zip(&transfer.range).enumerate().filter(|(_, (own, range))| own != range);
+    dims.fold(part, |view, (dim, (own, range))| {
+        view.narrow(dim as i64, (range.start - own.start) as i64, range.len() as i64)
+    })
 }

@@ -7,13 +7,14 @@ use smallvec::SmallVec;
 use millstream_types::{Attrs, Error, Mesh, NdSbp, Ranges, Result, Sbp, Sharding, TensorSpec};
 
 use crate::collective;
-use crate::composite::{Calls, Emitter, Symbol};
+use crate::composite::formula::{Calls, Expr, Kept};
+use crate::composite::{Emitter, Symbol};
 use crate::schema::{CallSpec, Op, OutputSpec};
 use crate::sharding::{Divisor, Local, local_attrs};
 
 use super::choice::{Choice, Operand, Pinned};
 use super::path::{Path, path};
-use super::step;
+use super::step::apply;
 
 /// A call on tensors that the ranks of a mesh hold, and what it does.
 #[derive(Clone, Debug, PartialEq)]
@@ -173,18 +174,27 @@ impl Plan {
         emitter: &mut dyn Emitter,
         parts: &[Symbol],
     ) -> Result<Vec<Symbol>> {
-        let mut given: SmallVec<[Symbol; 4]> = SmallVec::new();
+        let kept = Kept::new(emitter);
+        let parts: Vec<Expr<'_>> = parts.iter().map(|part| kept.calls().of(*part)).collect();
+        let made = self.made(at, kept.calls(), &parts);
+        let made = made.map(|all| all.into_iter().map(|x| x.symbol).collect());
+        kept.end(made)
+    }
+
+    fn made<'a>(
+        &self,
+        at: &[usize],
+        calls: Calls<'a>,
+        parts: &[Expr<'a>],
+    ) -> Result<Vec<Expr<'a>>> {
+        let mut given: SmallVec<[Expr<'a>; 4]> = SmallVec::new();
         for (part, taken) in parts.iter().zip(&self.operands) {
-            let mut part = *part;
-            for step in taken.path.iter().flat_map(|path| &path.steps) {
-                part = step::calls(step, &taken.shape, at, emitter, part)?;
-            }
-            given.push(part);
+            let mut steps = taken.path.iter().flat_map(|path| &path.steps);
+            given.push(steps.try_fold(*part, |x, step| apply(step, &taken.shape, at, x))?);
         }
-        let mut calls = Calls { emitter };
-        let made = self.own_calls(at, &mut calls, &given)?;
-        for (symbol, result) in made.iter().zip(&self.results) {
-            let (own, expected) = (calls.spec(*symbol), self.part(result, at));
+        let made = self.own_calls(at, calls, &given)?;
+        for (x, result) in made.iter().zip(&self.results) {
+            let (own, expected) = (x.spec()?, self.part(result, at));
             if own.shape().iter().ne(expected.iter().map(Range::len).collect::<Vec<_>>().iter()) {
                 let message = format!(
                     "{} returned the part {} of {}, held as {}; expected {expected:?}",
@@ -225,43 +235,38 @@ impl Plan {
     }
 
     /// Makes the call, or the calls that stand for it.
-    fn own_calls(
+    fn own_calls<'a>(
         &self,
         at: &[usize],
-        calls: &mut Calls<'_>,
-        parts: &[Symbol],
-    ) -> Result<Vec<Symbol>> {
+        calls: Calls<'a>,
+        parts: &[Expr<'a>],
+    ) -> Result<Vec<Expr<'a>>> {
         let attrs = self.local_attrs(at);
         for local in &self.locals {
             match local {
                 Local::MeanOf { op, count, .. } => {
-                    let mut made = calls.call(op, parts, attrs)?;
+                    let mut made = calls.call(op, parts, attrs);
                     match *count {
-                        Divisor::Count(count) => made[0] = calls.by("div", made[0], count)?,
+                        _ if made.is_empty() => {}
+                        Divisor::Count(count) => made[0] = made[0] / count,
                         Divisor::Result(by) => {
-                            made[by] = self.total(at, calls, made[by], by)?;
-                            made[0] = calls.apply("div", &[made[0], made[by]])?;
+                            made[by] = self.total(at, made[by], by)?;
+                            made[0] = made[0] / made[by];
                         }
                     }
                     return Ok(made);
                 }
                 Local::Rows { indices, table } => {
-                    return self.rows(at, calls, parts, *indices, *table, attrs);
+                    return Ok(vec![self.rows(at, parts, *indices, *table, attrs)]);
                 }
                 _ => {}
             }
         }
-        calls.call(&self.op, parts, attrs)
+        Ok(calls.call(&self.op, parts, attrs))
     }
 
     /// Reduces a result by which another is divided.
-    fn total(
-        &self,
-        at: &[usize],
-        calls: &mut Calls<'_>,
-        part: Symbol,
-        by: usize,
-    ) -> Result<Symbol> {
+    fn total<'a>(&self, at: &[usize], part: Expr<'a>, by: usize) -> Result<Expr<'a>> {
         let (whole, first) = (&self.results[by], &self.results[0].sharding);
         let partial =
             whole.sharding.sbp().iter().zip(first.sbp()).map(|(own, of_sum)| match (own, of_sum) {
@@ -269,35 +274,27 @@ impl Plan {
                 (own, _) => *own,
             });
         let partial = Sharding::new(&self.mesh, partial)?;
-        let mut total = part;
-        for step in &between(&whole.spec, &partial, &whole.sharding)?.steps {
-            total = step::calls(step, whole.spec.shape(), at, calls.emitter, total)?;
-        }
-        Ok(total)
+        let path = between(&whole.spec, &partial, &whole.sharding)?;
+        path.steps.iter().try_fold(part, |x, step| apply(step, whole.spec.shape(), at, x))
     }
 
     /// Looks up rows of a table of which this rank has a part; rows of others are zeros.
-    fn rows(
+    fn rows<'a>(
         &self,
         at: &[usize],
-        calls: &mut Calls<'_>,
-        parts: &[Symbol],
+        parts: &[Expr<'a>],
         indices: usize,
         table: usize,
         attrs: Attrs,
-    ) -> Result<Vec<Symbol>> {
+    ) -> Expr<'a> {
         let of_table = &self.operands[table];
         let own = of_table.sharding.part(&of_table.shape, at)[0].clone();
-        let row = calls.by("sub", parts[indices], own.start as i64)?;
-        let below = calls.by("lt", row, 0i64)?;
-        let above = calls.by("ge", row, own.len() as i64)?;
-        let others = calls.apply("logical_or", &[below, above])?;
-        let row = calls.filled(row, others, 0i64)?;
+        let row = parts[indices] - own.start as i64;
+        let others = row.lt(0).logical_or(row.ge(own.len() as i64));
         let mut given = parts.to_vec();
-        given[indices] = row;
-        let found = calls.one(&self.op, &given, attrs)?;
-        let mask = calls.one("unsqueeze", &[others], Attrs::new().with("dim", -1i64))?;
-        calls.filled(found, mask, 0.0).map(|made| vec![made])
+        given[indices] = row.filled(others, 0);
+        let found = row.calls.one(&self.op, &given, attrs);
+        found.filled(others.unsqueeze(-1), 0.0)
     }
 }
 

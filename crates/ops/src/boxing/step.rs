@@ -3,7 +3,8 @@
 use millstream_types::sharding::part;
 use millstream_types::{Attrs, DType, Reduction, Result, Sbp};
 
-use crate::composite::{Calls, Emitter, Symbol, ints};
+use crate::composite::formula::{Calls, Expr, Kept, along, ints};
+use crate::composite::{Emitter, Symbol};
 
 use super::Step;
 
@@ -28,28 +29,42 @@ pub fn calls(
     emitter: &mut dyn Emitter,
     x: Symbol,
 ) -> Result<Symbol> {
-    let dtype = emitter.spec(x).dtype;
-    let mut calls = Boxing { calls: Calls { emitter }, step, shape, at, dtype };
+    let kept = Kept::new(emitter);
+    let made = apply(step, shape, at, kept.calls().of(x)).map(|x| x.symbol);
+    kept.end(made)
+}
+
+/// As [`calls`], on a tensor of an expansion.
+pub(super) fn apply<'a>(
+    step: &Step,
+    shape: &[usize],
+    at: &[usize],
+    x: Expr<'a>,
+) -> Result<Expr<'a>> {
     if is_identity(step) {
         return Ok(x);
     }
+    let boxing = Boxing { step, shape, at, x };
     match (step.from.sbp()[step.axis], step.to.sbp()[step.axis]) {
-        (Sbp::Partial(reduction), Sbp::Split(dim)) => calls.reduce_scatter(x, reduction, dim),
-        (Sbp::Partial(reduction), _) => calls.reduce(x, reduction),
-        (Sbp::Split(dim), Sbp::Split(other)) => calls.exchange(x, dim, other),
-        (Sbp::Split(dim), Sbp::Broadcast) => calls.gather(x, dim),
-        (Sbp::Split(dim), Sbp::Partial(_)) => calls.padded(x, dim),
-        (Sbp::Broadcast, Sbp::Split(dim)) => calls.cut(x, dim),
-        (Sbp::Broadcast, _) => calls.first_alone(x),
+        (Sbp::Partial(reduction), Sbp::Split(dim)) => boxing.reduce_scatter(reduction, dim),
+        (Sbp::Partial(reduction), _) => Ok(boxing.reduce(reduction)),
+        (Sbp::Split(dim), Sbp::Split(other)) => boxing.exchange(dim, other),
+        (Sbp::Split(dim), Sbp::Broadcast) => Ok(boxing.gather(dim)),
+        (Sbp::Split(dim), Sbp::Partial(_)) => Ok(boxing.padded(dim)),
+        (Sbp::Broadcast, Sbp::Split(dim)) => Ok(boxing.cut(dim)),
+        // On the first rank of the group x itself, zeros on the others.
+        (Sbp::Broadcast, _) if at[step.axis] == 0 => Ok(x),
+        (Sbp::Broadcast, _) => Ok(zeros(x.calls, x.shape()?, x.dtype())),
     }
 }
 
-struct Boxing<'a> {
-    calls: Calls<'a>,
-    step: &'a Step,
-    shape: &'a [usize],
-    at: &'a [usize],
-    dtype: DType,
+/// A step of a rank on its part of a tensor.
+struct Boxing<'s, 'a> {
+    step: &'s Step,
+    /// The lengths of the whole tensor.
+    shape: &'s [usize],
+    at: &'s [usize],
+    x: Expr<'a>,
 }
 
 /// The part of a tensor that a rank of the group has, gives or gets.
@@ -65,22 +80,55 @@ impl Piece {
     fn numel(&self) -> usize {
         self.shape.iter().product()
     }
-}
 
-impl Calls<'_> {
-    /// Returns a new tensor of what changes no sum: negative zeros, as the sum of a negative and a
-    /// positive zero is positive.
-    pub(super) fn zeros(&mut self, shape: &[i64], dtype: DType) -> Result<Symbol> {
-        let zero = match dtype {
-            DType::Bool => Attrs::new().with("value", false),
-            dtype if dtype.is_inexact() => Attrs::new().with("value", -0.0),
-            _ => Attrs::new().with("value", 0i64),
-        };
-        self.one("full", &[], zero.with("shape", shape.to_vec()).with("dtype", dtype))
+    /// Returns a view of the piece.
+    fn of<'a>(&self, x: Expr<'a>, dim: usize) -> Expr<'a> {
+        x.narrow(dim as i64, self.start as i64, self.length as i64)
     }
 }
 
-impl Boxing<'_> {
+/// Returns a new tensor of what changes no sum: negative zeros, as the sum of a negative and a
+/// positive zero is positive.
+pub(super) fn zeros(calls: Calls<'_>, shape: Vec<i64>, dtype: DType) -> Expr<'_> {
+    match dtype {
+        DType::Bool => calls.full(shape, false, dtype),
+        dtype if dtype.is_inexact() => calls.full(shape, -0.0, dtype),
+        _ => calls.full(shape, 0i64, dtype),
+    }
+}
+
+fn flat(x: Expr<'_>) -> Expr<'_> {
+    x.reshape(&[-1])
+}
+
+/// Returns the numbers of elements of pieces, in order of the ranks.
+fn splits(pieces: &[Piece], order: &[usize]) -> Vec<i64> {
+    order.iter().map(|k| pieces[*k].numel() as i64).collect()
+}
+
+/// Returns the tensor whose pieces along a dimension are one after the other in `packed`, in order
+/// of the ranks: the inverse of [`Boxing::packed`].
+fn unpacked<'a>(
+    packed: Expr<'a>,
+    shape: &[usize],
+    pieces: &[Piece],
+    dim: usize,
+    order: &[usize],
+) -> Expr<'a> {
+    if is_outermost(shape, dim) && order.is_sorted() {
+        return packed.reshape(&ints(shape));
+    }
+    let mut parts = vec![packed; order.len()];
+    let mut start = 0;
+    for k in order {
+        let piece = Piece { start, length: pieces[*k].numel(), shape: Vec::new() };
+        parts[*k] = piece.of(packed, 0).reshape(&ints(&pieces[*k].shape));
+        start += piece.length;
+    }
+    packed.calls.one("cat", &parts, along(dim as i64))
+}
+
+impl<'a> Boxing<'_, 'a> {
     /// Returns the shape of this rank's part where the axis of the step splits nothing.
     fn unsplit(&self) -> Vec<usize> {
         let mut sbp: Vec<Sbp> = self.step.from.sbp().to_vec();
@@ -118,151 +166,80 @@ impl Boxing<'_> {
             .collect()
     }
 
-    /// Returns a new tensor with a range of a dimension of x.
-    fn narrowed(&mut self, x: Symbol, dim: usize, piece: &Piece) -> Result<Symbol> {
-        let attrs = along(dim).with("start", piece.start as i64);
-        self.calls.one("narrow", &[x], attrs.with("length", piece.length as i64))
+    /// Returns this rank's piece of the unsplit part.
+    fn own(&self, dim: usize) -> Piece {
+        self.pieces(&self.unsplit(), dim).swap_remove(self.at[self.step.axis])
     }
 
-    fn flat(&mut self, x: Symbol) -> Result<Symbol> {
-        self.calls.reshape(x, &[-1])
-    }
-
-    fn empty(&mut self, numel: usize) -> Result<Symbol> {
-        self.zeros(&[numel])
-    }
-
-    fn zeros(&mut self, shape: &[usize]) -> Result<Symbol> {
-        self.calls.zeros(&ints(shape), self.dtype)
+    fn zeros(&self, shape: &[usize]) -> Expr<'a> {
+        zeros(self.x.calls, ints(shape), self.x.dtype())
     }
 
     /// Returns the pieces of x along a dimension, one after the other in order of the ranks, as a
     /// tensor with one dimension, and their lengths.
-    fn packed(&mut self, x: Symbol, dim: usize, order: &[usize]) -> Result<(Symbol, Vec<i64>)> {
-        let shape = self.calls.spec(x).shape().to_vec();
-        let pieces = self.pieces(&shape, dim);
-        let lengths = order.iter().map(|k| pieces[*k].numel() as i64).collect();
-        if is_outermost(&shape, dim) && order.is_sorted() {
-            let dense = self.dense(x)?;
-            return Ok((self.flat(dense)?, lengths));
+    fn packed(&self, dim: usize, order: &[usize]) -> Result<(Expr<'a>, Vec<i64>)> {
+        let spec = self.x.spec()?;
+        let pieces = self.pieces(spec.shape(), dim);
+        let lengths = splits(&pieces, order);
+        if is_outermost(spec.shape(), dim) && order.is_sorted() {
+            return Ok((flat(self.x.dense()), lengths));
         }
-        let mut parts = Vec::new();
-        for k in order {
-            let part = self.narrowed(x, dim, &pieces[*k])?;
-            parts.push(self.flat(part)?);
-        }
-        Ok((self.calls.one("cat", &parts, along(0))?, lengths))
+        let parts: Vec<Expr<'a>> = order.iter().map(|k| flat(pieces[*k].of(self.x, dim))).collect();
+        Ok((self.x.calls.one("cat", &parts, along(0)), lengths))
     }
 
-    /// Returns the tensor whose pieces along a dimension are one after the other in `packed`, in
-    /// order of the ranks: the inverse of [`Boxing::packed`].
-    fn unpacked(
-        &mut self,
-        packed: Symbol,
-        shape: &[usize],
-        dim: usize,
-        order: &[usize],
-    ) -> Result<Symbol> {
-        if is_outermost(shape, dim) && order.is_sorted() {
-            return self.calls.reshape(packed, &ints(shape));
-        }
-        let pieces = self.pieces(shape, dim);
-        let mut parts = vec![packed; order.len()];
-        let mut start = 0;
-        for k in order {
-            let piece = Piece { start, length: pieces[*k].numel(), shape: Vec::new() };
-            let flat = self.narrowed(packed, 0, &piece)?;
-            parts[*k] = self.calls.reshape(flat, &ints(&pieces[*k].shape))?;
-            start += piece.length;
-        }
-        self.calls.one("cat", &parts, along(dim))
-    }
-
-    /// Returns x, or a dense copy.
-    fn dense(&mut self, x: Symbol) -> Result<Symbol> {
-        match self.calls.spec(x).layout.is_contiguous() {
-            true => Ok(x),
-            false => self.calls.apply("copy", &[x]),
-        }
-    }
-
-    fn gather(&mut self, x: Symbol, dim: usize) -> Result<Symbol> {
+    fn gather(&self, dim: usize) -> Expr<'a> {
         let (order, group) = self.group();
         let shape = self.unsplit();
         let pieces = self.pieces(&shape, dim);
-        let splits: Vec<i64> = order.iter().map(|k| pieces[*k].numel() as i64).collect();
-        let out = self.empty(shape.iter().product())?;
-        let own = self.dense(x)?;
-        let own = self.flat(own)?;
-        let attrs = Attrs::new().with("splits", splits).with("group", group);
-        self.calls.call("allgather_", &[out, own], attrs)?;
-        self.unpacked(out, &shape, dim, &order)
+        let out = self.zeros(&[shape.iter().product()]);
+        let attrs = Attrs::new().with("splits", splits(&pieces, &order)).with("group", group);
+        self.x.calls.call("allgather_", &[out, flat(self.x.dense())], attrs);
+        unpacked(out, &shape, &pieces, dim, &order)
     }
 
-    fn reduce(&mut self, x: Symbol, reduction: Reduction) -> Result<Symbol> {
-        let (_, group) = self.group();
-        let own = self.calls.apply("copy", &[x])?;
-        let attrs = Attrs::new().with("op", reduction.name()).with("group", group);
-        self.calls.call("allreduce_", &[own], attrs)?;
-        Ok(own)
+    fn reduce(&self, reduction: Reduction) -> Expr<'a> {
+        let own = self.x.apply("copy", []);
+        let attrs = Attrs::new().with("op", reduction.name()).with("group", self.group().1);
+        self.x.calls.call("allreduce_", &[own], attrs);
+        own
     }
 
-    fn reduce_scatter(&mut self, x: Symbol, reduction: Reduction, dim: usize) -> Result<Symbol> {
+    fn reduce_scatter(&self, reduction: Reduction, dim: usize) -> Result<Expr<'a>> {
         let (order, group) = self.group();
-        let own = self.pieces(&self.unsplit(), dim).swap_remove(self.at[self.step.axis]);
-        let (packed, splits) = self.packed(x, dim, &order)?;
-        let out = self.empty(own.numel())?;
+        let own = self.own(dim);
+        let (packed, splits) = self.packed(dim, &order)?;
+        let out = self.zeros(&[own.numel()]);
         let attrs = Attrs::new().with("op", reduction.name()).with("splits", splits);
-        self.calls.call("reduce_scatter_", &[out, packed], attrs.with("group", group))?;
-        self.calls.reshape(out, &ints(&own.shape))
+        self.x.calls.call("reduce_scatter_", &[out, packed], attrs.with("group", group));
+        Ok(out.reshape(&ints(&own.shape)))
     }
 
-    fn exchange(&mut self, x: Symbol, dim: usize, other: usize) -> Result<Symbol> {
+    fn exchange(&self, dim: usize, other: usize) -> Result<Expr<'a>> {
         let (order, group) = self.group();
-        let (packed, sent) = self.packed(x, other, &order)?;
-        let shape = self.unsplit();
-        let own = self.pieces(&shape, other).swap_remove(self.at[self.step.axis]);
-        let received = self.pieces(&own.shape, dim);
-        let received: Vec<i64> = order.iter().map(|k| received[*k].numel() as i64).collect();
-        let out = self.empty(own.numel())?;
-        let attrs = Attrs::new().with("output_splits", received).with("input_splits", sent);
-        self.calls.call("alltoall_", &[out, packed], attrs.with("group", group))?;
-        self.unpacked(out, &own.shape, dim, &order)
+        let (packed, sent) = self.packed(other, &order)?;
+        let own = self.own(other);
+        let pieces = self.pieces(&own.shape, dim);
+        let out = self.zeros(&[own.numel()]);
+        let attrs = Attrs::new().with("output_splits", splits(&pieces, &order));
+        let attrs = attrs.with("input_splits", sent).with("group", group);
+        self.x.calls.call("alltoall_", &[out, packed], attrs);
+        Ok(unpacked(out, &own.shape, &pieces, dim, &order))
     }
 
-    fn cut(&mut self, x: Symbol, dim: usize) -> Result<Symbol> {
-        let own = self.pieces(&self.unsplit(), dim).swap_remove(self.at[self.step.axis]);
-        let part = self.narrowed(x, dim, &own)?;
-        self.calls.apply("copy", &[part])
+    fn cut(&self, dim: usize) -> Expr<'a> {
+        self.own(dim).of(self.x, dim).apply("copy", [])
     }
 
     /// Returns a tensor of the whole shape with x at its place, and zeros elsewhere.
-    fn padded(&mut self, x: Symbol, dim: usize) -> Result<Symbol> {
-        let shape = self.unsplit();
-        let own = self.pieces(&shape, dim).swap_remove(self.at[self.step.axis]);
-        let whole = self.zeros(&shape)?;
-        let place = self.narrowed(whole, dim, &own)?;
-        self.calls.call("copy_", &[place, x], Attrs::new())?;
-        Ok(whole)
-    }
-
-    /// Returns x on the first rank of the group, zeros on the others.
-    fn first_alone(&mut self, x: Symbol) -> Result<Symbol> {
-        match self.at[self.step.axis] {
-            0 => Ok(x),
-            _ => {
-                let shape = self.calls.spec(x).shape().to_vec();
-                self.zeros(&shape)
-            }
-        }
+    fn padded(&self, dim: usize) -> Expr<'a> {
+        let whole = self.zeros(&self.unsplit());
+        self.own(dim).of(whole, dim).copy_(self.x);
+        whole
     }
 }
 
 /// Returns whether the pieces along a dimension of a dense tensor lie one after the other.
 fn is_outermost(shape: &[usize], dim: usize) -> bool {
     shape[..dim].iter().all(|length| *length == 1)
-}
-
-fn along(dim: usize) -> Attrs {
-    Attrs::new().with("dim", dim as i64)
 }

@@ -5,44 +5,44 @@ use millstream_types::{Attrs, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Expr, in_floats};
-use super::{Composite, formula, table};
+use super::formula::{Expr, in_floats};
+use super::{Args, Composite, op, table};
 
 const XY: &[ArgDoc] = &[arg("x", "any shape"), arg("y", "a shape that broadcasts with x")];
 
 table! {
-    formula("copysign", "the magnitude of x with the sign of y", XY, COPYSIGN,
+    op("copysign", "the magnitude of x with the sign of y", XY, COPYSIGN,
         |args| match args.optional("y") {
             Some(_) => pair(args, copysign),
             None => copysign_of_number(args),
         })
         .optional_from(1);
-    formula("hypot", "the root of x² + y², without an overflow of the squares", XY, &[],
+    op("hypot", "the root of x² + y², without an overflow of the squares", XY, &[],
         |args| pair(args, hypot));
-    formula("ldexp", "x * 2^y", XY, &[], |args| pair(args, |[x, y]| x * y.exp2()));
-    formula("xlogy", "x * log(y); 0 where x is 0 and y is a number", XY, &[],
+    op("ldexp", "x * 2^y", XY, &[], |args| pair(args, |[x, y]| x * y.exp2()));
+    op("xlogy", "x * log(y); 0 where x is 0 and y is a number", XY, &[],
         |args| pair(args, |[x, y]| xlog([x, y, y.log()])));
-    formula("special_xlog1py", "x * log(1 + y); 0 where x is 0", XY, &[],
+    op("special_xlog1py", "x * log(1 + y); 0 where x is 0", XY, &[],
         |args| pair(args, |[x, y]| xlog([x, y, y.log1p()])));
-    formula("logaddexp", "log(exp(x) + exp(y)), without an overflow", XY, &[],
+    op("logaddexp", "log(exp(x) + exp(y)), without an overflow", XY, &[],
         |args| pair(args, |[x, y]| match x.dtype().is_complex() {
             true => log_of_complex_sum([x, y]),
             false => log_of_sum([x, y], |rest| rest.exp().log1p()),
         }));
     // log2(1 + rest), exact for a small rest.
-    formula("logaddexp2", "log2(2^x + 2^y), without an overflow", XY, &[],
+    op("logaddexp2", "log2(2^x + 2^y), without an overflow", XY, &[],
         |args| pair(args, |operands| {
             log_of_sum(operands, |rest| rest.exp2().log1p() * std::f64::consts::LOG2_E)
         }));
-    formula("heaviside", "0 where x is negative, 1 where it is positive, else the value",
+    op("heaviside", "0 where x is negative, 1 where it is positive, else the value",
         HEAVISIDE, &[], |args| {
         let [x, at_zero] = args.tensors(["x", "values"]);
         let zero = x.eq(0.0);
         Ok(zero.choose(at_zero, x.gt(0.0).op("cast", Attrs::new().with("dtype", x.dtype()))))
     });
-    formula("fmax", "the greater of x and y; the other one where one is NaN", XY, &[],
+    op("fmax", "the greater of x and y; the other one where one is NaN", XY, &[],
         |args| number_of(args, "maximum"));
-    formula("fmin", "the lesser of x and y; the other one where one is NaN", XY, &[],
+    op("fmin", "the lesser of x and y; the other one where one is NaN", XY, &[],
         |args| number_of(args, "minimum"));
 }
 

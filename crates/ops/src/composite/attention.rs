@@ -7,19 +7,19 @@ use crate::def::arg;
 use crate::random::{OFFSET, OFFSET_NUMBER, SEED, SEED_DOC};
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Expr, along, wide};
-use super::{Composite, formula, formulas, table, wrong};
+use super::formula::{Expr, along, wide};
+use super::{Args, Composite, op, several, table, wrong};
 
 table! {
-    formulas("_scaled_dot_product_fused_attention_overrideable",
+    several("_scaled_dot_product_fused_attention_overrideable",
         "the values, weighted by the softmax of the scaled products of queries and keys, the \
          logarithms of the sums of exponentials, and with dropout the mask of weights",
         OPERANDS, ATTENTION, 2, attended)
         .optional_from(3);
-    formulas("_scaled_dot_product_fused_attention_overrideable_backward",
+    several("_scaled_dot_product_fused_attention_overrideable_backward",
         "the gradients of `_scaled_dot_product_fused_attention_overrideable`", GRADIENT, MASKED, 3,
         attended_backward).optional_from(4);
-    formula("_transformer_encoder_layer_fwd",
+    op("_transformer_encoder_layer_fwd",
         "attention and two matrices, each with a norm and a sum", LAYER, ATTRS, layer)
         .optional_from(13);
 }

@@ -5,16 +5,16 @@ use millstream_types::{Attrs, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Expr, Second};
-use super::{Composite, formula, table, wrong};
+use super::formula::{Expr, Second};
+use super::{Args, Composite, op, table, wrong};
 
 table! {
-    formula("logical_xor", "whether one of x and y is not 0, and the other is 0", XY, &[],
+    op("logical_xor", "whether one of x and y is not 0, and the other is 0", XY, &[],
         |args| {
         let [x, y] = args.tensors(["x", "y"]);
         Ok(x.ne(0).ne(y.ne(0)))
     });
-    formula("isin", "for each element of x, whether it is among the tests", ISIN, ISIN_ATTRS, is_in)
+    op("isin", "for each element of x, whether it is among the tests", ISIN, ISIN_ATTRS, is_in)
         .optional_from(1);
 }
 

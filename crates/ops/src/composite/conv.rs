@@ -5,13 +5,13 @@ use millstream_types::{Attrs, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Expr, wide};
-use super::{Composite, formula, table, wrong};
+use super::formula::{Expr, wide};
+use super::{Args, Composite, op, table, wrong};
 
 table! {
-    formula("im2col", "the windows of images as columns", IMAGES, WINDOWS,
+    op("im2col", "the windows of images as columns", IMAGES, WINDOWS,
         |args| columns(args, false));
-    formula("col2im", "images of which each element is the sum of its elements in columns", COLUMNS,
+    op("col2im", "images of which each element is the sum of its elements in columns", COLUMNS,
         SUMS, |args| columns(args, true));
 }
 

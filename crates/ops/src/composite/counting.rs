@@ -5,24 +5,24 @@ use millstream_types::{Attrs, DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Expr};
-use super::{Composite, formula, formulas, table, wrong};
+use super::formula::Expr;
+use super::{Args, Composite, op, several, table, wrong};
 
 table! {
-    formula("bincount",
+    op("bincount",
         "for each whole number below the bins, how often it occurs in x, or the sum of its weights",
         X, BINS, bincount).optional_from(1);
-    formulas("histogram", "the number of elements, or the sum of their weights, in each bin, and \
+    several("histogram", "the number of elements, or the sum of their weights, in each bin, and \
         the edges of the bins", HISTOGRAM, BINS_AND_RANGE, 2, histogram).optional_from(1);
-    formulas("_histogramdd_bin_edges", "the edges of the bins of each column", ROWS, CELLS, 1,
+    several("_histogramdd_bin_edges", "the edges of the bins of each column", ROWS, CELLS, 1,
         even_edges).optional_from(1);
-    formula("_histogramdd_from_bin_cts",
+    op("_histogramdd_from_bin_cts",
         "the number of rows, or the sum of their weights, in each cell", ROWS, CELLS, |args| {
         let (x, attrs) = (args.tensor("x"), args.passed(&["bins", "range"]));
         let edges = args.calls.call("_histogramdd_bin_edges", &[x], attrs);
         counts(args, x, &edges, args.optional("weight"), true)
     }).optional_from(1);
-    formula("_histogramdd_from_bin_tensors", "`_histogramdd_from_bin_cts` of bins of any widths",
+    op("_histogramdd_from_bin_tensors", "`_histogramdd_from_bin_cts` of bins of any widths",
         ROWS_AND_EDGES, &[DENSITY], |args| {
         let (x, all) = (args.tensor("x"), args.all());
         let columns = x.spec()?.shape().last().copied().unwrap_or(0);

@@ -5,36 +5,36 @@ use millstream_types::{Attrs, DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Calls, Expr, Second};
-use super::{Composite, formula, table, wrong};
+use super::formula::{Calls, Expr, Second};
+use super::{Args, Composite, op, table, wrong};
 
 table! {
-    formula("linspace", "numbers at equal distances", BOUNDS, LINSPACE, |args| {
+    op("linspace", "numbers at equal distances", BOUNDS, LINSPACE, |args| {
         let dtype = dtype(args)?;
         Ok(spaced(args, computed(dtype))?.cast(dtype))
     }).optional_from(0);
-    formula("logspace", "powers of a base with exponents at equal distances", BOUNDS, LOGSPACE,
+    op("logspace", "powers of a base with exponents at equal distances", BOUNDS, LOGSPACE,
         logspace).optional_from(0);
-    formula("eye", "a matrix with 1 on the diagonal, else 0", &[], EYE, |args| {
+    op("eye", "a matrix with 1 on the diagonal, else 0", &[], EYE, |args| {
         let rows = length(args, "n")?.unwrap_or(0);
         Ok(identity(args.calls, [rows, length(args, "m")?.unwrap_or(rows)], dtype(args)?))
     });
-    formula("tril_indices", "the rows and columns of a lower triangle", &[], INDICES,
+    op("tril_indices", "the rows and columns of a lower triangle", &[], INDICES,
         |args| triangle(args, "tril"));
-    formula("triu_indices", "the rows and columns of an upper triangle", &[], INDICES,
+    op("triu_indices", "the rows and columns of an upper triangle", &[], INDICES,
         |args| triangle(args, "triu"));
-    formula("hann_window", "a window of one raised cosine", &[], WINDOW,
+    op("hann_window", "a window of one raised cosine", &[], WINDOW,
         |args| window(args, |x| cosines(x, &[0.5, -0.5])));
-    formula("hamming_window", "a window of one raised cosine that does not reach 0", &[], HAMMING,
+    op("hamming_window", "a window of one raised cosine that does not reach 0", &[], HAMMING,
         |args| {
             let (alpha, beta) = (args.number("alpha", 0.54)?, args.number("beta", 0.46)?);
             window(args, |x| cosines(x, &[alpha, -beta]))
         });
-    formula("blackman_window", "a window of two cosines", &[], WINDOW,
+    op("blackman_window", "a window of two cosines", &[], WINDOW,
         |args| window(args, |x| cosines(x, &[0.42, -0.5, 0.08])));
-    formula("bartlett_window", "a window that rises and falls linearly", &[], WINDOW,
+    op("bartlett_window", "a window that rises and falls linearly", &[], WINDOW,
         |args| window(args, |x| x.minimum(-(x - 2))));
-    formula("kaiser_window", "a window of a Bessel function", &[], KAISER, |args| {
+    op("kaiser_window", "a window of a Bessel function", &[], KAISER, |args| {
         let beta = args.number("beta", 12.0)?;
         window(args, |x| kaiser(x, beta))
     });

@@ -5,24 +5,24 @@ use millstream_types::{Attrs, DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Expr};
-use super::{Composite, formula, table};
+use super::formula::Expr;
+use super::{Args, Composite, op, table};
 
 table! {
-    formula("dist", "the norm of x - y", XY, &[P], |args| {
+    op("dist", "the norm of x - y", XY, &[P], |args| {
         let [x, y] = args.tensors(["x", "y"]);
         Ok((x - y).op("linalg_vector_norm", order(args)?))
     });
-    formula("_cdist_forward", "the distances between the rows of x and those of y", ROWS, CDIST,
+    op("_cdist_forward", "the distances between the rows of x and those of y", ROWS, CDIST,
         |args| distances(args, args.tensors(["x1", "x2"])));
-    formula("_cdist_backward", "the gradient of `_cdist_forward` for x", ROWS_GRAD, &[P],
+    op("_cdist_backward", "the gradient of `_cdist_forward` for x", ROWS_GRAD, &[P],
         |args| slopes_of_pairs(args, args.tensors(["grad", "x1", "x2", "distance"])));
-    formula("_pdist_forward", "the distances between each row of x and those after it", MATRIX,
+    op("_pdist_forward", "the distances between each row of x and those after it", MATRIX,
         &[P], |args| {
         let x = args.tensor("x");
         Ok(distances(args, [x, x])?.apply("masked_select", [later(x)?]))
     });
-    formula("_pdist_backward", "the gradient of `_pdist_forward`", MATRIX_GRAD, &[P],
+    op("_pdist_backward", "the gradient of `_pdist_forward`", MATRIX_GRAD, &[P],
         pdist_backward);
 }
 

@@ -5,18 +5,18 @@ use millstream_types::{DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Expr, along, wide};
-use super::{Composite, formula, formulas, table, wrong};
+use super::formula::{Expr, along, wide};
+use super::{Args, Composite, op, several, table, wrong};
 
 table! {
-    formulas("_embedding_bag",
+    several("_embedding_bag",
         "the sum, mean or maximum of each bag of rows, the bag of each row, the sizes of the bags, \
          and the rows of the maxima", BAGS, BAG, 4, forward).optional_from(3);
-    formula("_embedding_bag_backward", "the gradient of `_embedding_bag` for the table", TABLE_GRAD,
+    op("_embedding_bag_backward", "the gradient of `_embedding_bag` for the table", TABLE_GRAD,
         TABLE_ATTRS, backward).optional_from(5);
-    formula("_embedding_bag_dense_backward", "the gradient of `_embedding_bag` for the table",
+    op("_embedding_bag_dense_backward", "the gradient of `_embedding_bag` for the table",
         DENSE_GRAD, TABLE_ATTRS, backward).optional_from(4);
-    formula("_embedding_bag_per_sample_weights_backward",
+    op("_embedding_bag_per_sample_weights_backward",
         "the gradient of `_embedding_bag` for the weights", WEIGHTS_GRAD, WEIGHTS_ATTRS,
         weights_backward).optional_from(4);
 }

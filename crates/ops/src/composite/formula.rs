@@ -12,7 +12,7 @@ use millstream_types::{AttrValue, Attrs, DType, Error, Result, TensorSpec};
 use crate::args::dimension;
 use crate::promotion::{common_dtype, floating};
 
-use super::{Emitter, Given, Symbol, wrong};
+use super::{Emitter, Symbol, wrong};
 
 /// What formulas need of an expansion, for emitters of any lifetime.
 trait Expansion {
@@ -466,42 +466,3 @@ macro_rules! operators {
 }
 
 operators!(Add add Sub sub Mul mul Div div);
-
-/// The operands and arguments of a composite, by the names of its schema: tensors here, all else
-/// as [`Given`] has it.
-#[derive(Clone, Copy)]
-pub(crate) struct Args<'a> {
-    pub(crate) calls: Calls<'a>,
-    pub(super) given: &'a Given<'a>,
-}
-
-impl<'a> std::ops::Deref for Args<'a> {
-    type Target = Given<'a>;
-
-    fn deref(&self) -> &Given<'a> {
-        self.given
-    }
-}
-
-impl<'a> Args<'a> {
-    /// Returns the tensor of this name; `None` if it is absent.
-    pub(crate) fn optional(self, name: &str) -> Option<Expr<'a>> {
-        self.given.optional(name).map(|symbol| self.calls.of(symbol))
-    }
-
-    /// Returns the tensor of this name.
-    pub(crate) fn tensor(self, name: &str) -> Expr<'a> {
-        let missing = || self.calls.refuse(wrong(format!("{name}: expected a tensor")));
-        self.optional(name).unwrap_or_else(missing)
-    }
-
-    /// Returns the tensors of these names.
-    pub(crate) fn tensors<const N: usize>(self, names: [&str; N]) -> [Expr<'a>; N] {
-        names.map(|name| self.tensor(name))
-    }
-
-    /// Returns all tensors.
-    pub(crate) fn all(self) -> Vec<Expr<'a>> {
-        self.given.tensors().iter().map(|&symbol| self.calls.of(symbol)).collect()
-    }
-}

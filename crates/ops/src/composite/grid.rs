@@ -13,16 +13,16 @@ use millstream_types::{Attrs, DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Expr, along, wide};
-use super::{Composite, formula, table, wrong};
+use super::formula::{Expr, along, wide};
+use super::{Args, Composite, op, table, wrong};
 
 /// Defines an op and its gradient for each way to pad or to resample.
 macro_rules! pairs {
     ($operands:ident, $rule:ident, $rule_back:ident;
      $($name:literal, $summary:expr, $attrs:ident, $of_back:ident, $way:expr;)*) => {
         &[$(
-            formula($name, $summary, X, $attrs, |args| $rule(args, $way)),
-            formula(concat!($name, "_backward"), concat!("the gradient of `", $name, "`"),
+            op($name, $summary, X, $attrs, |args| $rule(args, $way)),
+            op(concat!($name, "_backward"), concat!("the gradient of `", $name, "`"),
                 $operands, $of_back, |args| $rule_back(args, $way)),
         )*]
     };
@@ -56,22 +56,22 @@ pub(crate) const UPSAMPLING: &[Composite] = pairs! {
 };
 
 table! {
-    formula("_adaptive_avg_pool3d", "the means of windows that cover three dimensions", X, TO,
+    op("_adaptive_avg_pool3d", "the means of windows that cover three dimensions", X, TO,
         |args| {
         let (x, to) = (args.tensor("x"), lengths(args, "output_size")?);
         gathered(x, &averaged(x.spec()?.shape(), &to)?)
     });
-    formula("_adaptive_avg_pool3d_backward", "the gradient of `_adaptive_avg_pool3d`", GRAD_X, &[],
+    op("_adaptive_avg_pool3d_backward", "the gradient of `_adaptive_avg_pool3d`", GRAD_X, &[],
         |args| {
         let [grad, x] = args.tensors(["grad", "x"]);
         let (from, to) = (x.spec()?, grad.spec()?);
         let first = from.shape().len().saturating_sub(3);
         spread(grad, &averaged(from.shape(), &to.shape()[first..])?)
     });
-    formula("affine_grid_generator",
+    op("affine_grid_generator",
         "the positions that an affine map gives to each element of a grid", THETA, GRID,
         affine_grid);
-    formula("nms", "the numbers of the boxes that no better one covers, the best first", BOXES,
+    op("nms", "the numbers of the boxes that no better one covers, the best first", BOXES,
         COVERED, |args| {
         let [boxes, scores] = args.tensors(["boxes", "scores"]);
         let by_score = along(0).with("descending", true);

@@ -7,38 +7,38 @@ use crate::broadcast::broadcast;
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Expr, along, ints, positive};
-use super::{Composite, formula, table};
+use super::formula::{Expr, along, ints, positive};
+use super::{Args, Composite, op, table};
 
 table! {
-    formula("index_copy", "a copy of x with slices of the source at the index", INDEX_COPY, DIM,
+    op("index_copy", "a copy of x with slices of the source at the index", INDEX_COPY, DIM,
         |args| {
             let copy = args.tensor("x").op("clone", Attrs::new());
             with_slices(args, copy, args.tensor("source"))
         });
-    formula("index_fill", "a copy of x whose slices at the index have one value", INDEX_FILL, FILL,
+    op("index_fill", "a copy of x whose slices at the index have one value", INDEX_FILL, FILL,
         fill).optional_from(2);
-    formula("index_fill_", "x, whose slices at the index get one value, in place", INDEX_FILL, FILL,
+    op("index_fill_", "x, whose slices at the index get one value, in place", INDEX_FILL, FILL,
         fill_in_place).optional_from(2);
-    formula("take", "the elements of x, as if it had one dimension, at the index", TAKE, &[],
+    op("take", "the elements of x, as if it had one dimension, at the index", TAKE, &[],
         |args| Ok(args.tensor("x").reshape(&[-1]).apply("index", [args.tensor("index")])));
-    formula("put", "a copy of x, as if it had one dimension, with the source at the index", PUT,
+    op("put", "a copy of x, as if it had one dimension, with the source at the index", PUT,
         ACCUMULATE, put);
-    formula("masked_scatter", "x with the elements of the source, in order, where a mask is true",
+    op("masked_scatter", "x with the elements of the source, in order, where a mask is true",
         MASKED, &[], masked_scatter);
-    formula("masked_scatter_backward", "the gradient of `masked_scatter` for its source", MASK,
+    op("masked_scatter_backward", "the gradient of `masked_scatter` for its source", MASK,
         SIZES, masked_scatter_backward);
-    formula("scatter_sum", "x with the elements of src added at the index", SCATTER, SCATTER_ATTRS,
+    op("scatter_sum", "x with the elements of src added at the index", SCATTER, SCATTER_ATTRS,
         scatter_sum);
-    formula("scatter_mean", "x with the means of the elements of src at the index", SCATTER,
+    op("scatter_mean", "x with the means of the elements of src at the index", SCATTER,
         SCATTER_ATTRS, scatter_mean);
-    formula("_unsafe_masked_index",
+    op("_unsafe_masked_index",
         "the elements of x at the indices where a mask is true, else a number",
         MASKED_INDEX, MASKED_INDEX_ATTRS, masked_index).of_list(2);
-    formula("_unsafe_masked_index_put_accumulate",
+    op("_unsafe_masked_index_put_accumulate",
         "x with the values added at the indices where a mask is true", MASKED_SUM, MASKED_SUM_ATTRS,
         masked_sum).of_list(3);
-    formula("index_reduce", "x with slices of the source reduced at the index", INDEX_COPY, REDUCE,
+    op("index_reduce", "x with slices of the source reduced at the index", INDEX_COPY, REDUCE,
         reduced_slices);
 }
 

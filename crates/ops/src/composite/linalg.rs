@@ -6,49 +6,49 @@ use crate::def::arg;
 use crate::schema::ArgDoc;
 
 use super::create::identity;
-use super::formula::{Args, Expr};
-use super::{Composite, formula, formulas, table};
+use super::formula::Expr;
+use super::{Args, Composite, op, several, table};
 
 table! {
-    formulas("_linalg_det", "the determinant, packed LU factors and pivots", A, &[], 3, |args| {
+    several("_linalg_det", "the determinant, packed LU factors and pivots", A, &[], 3, |args| {
         let [packed, pivots, parity, diagonal] = for_determinant(args)?;
         Ok(vec![product(diagonal) * parity, packed, pivots])
     });
-    formulas("_linalg_slogdet",
+    several("_linalg_slogdet",
         "the sign and the logarithm of the determinant, packed LU factors and pivots", A, &[], 4,
         |args| {
             let [packed, pivots, parity, diagonal] = for_determinant(args)?;
             let sign = product(diagonal.sign()) * parity;
             Ok(vec![sign, diagonal.abs().log().sum(&[-1], false), packed, pivots])
         });
-    formulas("_linalg_solve_ex", "the solution X of A X = B, packed LU factors, pivots and infos",
+    several("_linalg_solve_ex", "the solution X of A X = B, packed LU factors, pivots and infos",
         AB, SOLVE, 4, solution);
-    formulas("linalg_lu", "the permutation, the lower and the upper factor", A, PIVOT, 3, |args| {
+    several("linalg_lu", "the permutation, the lower and the upper factor", A, PIVOT, 3, |args| {
         let [packed, pivots, _] = factors(LU, args.tensor("A"));
         Ok(args.calls.call("lu_unpack", &[packed, pivots], Attrs::new()))
     });
-    formula("cholesky_solve", "the solution X of A X = x, given the factor of A", FACTOR_LAST,
+    op("cholesky_solve", "the solution X of A X = x, given the factor of A", FACTOR_LAST,
         UPPER, |args| solve_by_cholesky(args, args.tensor("factor"), args.tensor("x")));
-    formula("cholesky_inverse", "the inverse of A, given its factor", FACTOR, UPPER, |args| {
+    op("cholesky_inverse", "the inverse of A, given its factor", FACTOR, UPPER, |args| {
         let factor = args.tensor("x");
         let length = factor.shape()?.last().copied().unwrap_or(0);
         solve_by_cholesky(args, factor, identity(args.calls, [length; 2], factor.dtype()))
     });
-    formulas("triangular_solve", "the solution X of A X = x, and a copy of A", XA, TRIANGULAR, 2,
+    several("triangular_solve", "the solution X of A X = x, and a copy of A", XA, TRIANGULAR, 2,
         triangular);
-    formula("linalg_pinv", "the pseudo-inverse", PINV, HERMITIAN, pseudo_inverse).optional_from(1);
-    formula("linalg_matrix_sqrth", "the square root of a symmetric matrix", MATRIX, &[], |args| {
+    op("linalg_pinv", "the pseudo-inverse", PINV, HERMITIAN, pseudo_inverse).optional_from(1);
+    op("linalg_matrix_sqrth", "the square root of a symmetric matrix", MATRIX, &[], |args| {
         let [values, vectors] = factors(EIGEN, args.tensor("x"));
         Ok(recomposed(vectors, values.clamp_min(0).sqrt(), vectors))
     });
-    formulas("linalg_polar", "the unitary and the positive factor of the polar decomposition", A,
+    several("linalg_polar", "the unitary and the positive factor of the polar decomposition", A,
         &[], 2, |args| {
             let [left, values, right] = factors(SINGULAR, args.tensor("A"));
             let unitary = left.matmul(right);
             let right = adjoint(right);
             Ok(vec![unitary, recomposed(right, values, right)])
         });
-    formula("linalg_cross", "the cross products of vectors", XY, DIM, cross);
+    op("linalg_cross", "the cross products of vectors", XY, DIM, cross);
 }
 
 const A: &[ArgDoc] = &[arg("A", "[...,n,n]")];

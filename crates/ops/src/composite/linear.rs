@@ -5,21 +5,21 @@ use millstream_types::{AttrValue, Attrs, DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Expr};
-use super::{Composite, formula, table, wrong};
+use super::formula::Expr;
+use super::{Args, Composite, op, table, wrong};
 
 table! {
-    formula("addr", "beta * x plus alpha times the outer product of two vectors", ADDR, FACTORS,
+    op("addr", "beta * x plus alpha times the outer product of two vectors", ADDR, FACTORS,
         outer);
-    formula("addmv", "beta * x plus alpha times the product of a matrix and a vector", ADDMV,
+    op("addmv", "beta * x plus alpha times the product of a matrix and a vector", ADDMV,
         FACTORS, addmv);
-    formula("addbmm", "beta * x plus alpha times the sum of the products of a batch", ADDBMM,
+    op("addbmm", "beta * x plus alpha times the sum of the products of a batch", ADDBMM,
         FACTORS, addbmm);
-    formula("_int_mm", "the product of matrices of bytes, in i32", MATRICES, &[], |args| {
+    op("_int_mm", "the product of matrices of bytes, in i32", MATRICES, &[], |args| {
         let [x, y] = args.tensors(["x", "mat2"]).map(|x| x.cast(DType::I32));
         Ok(x.matmul(y))
     });
-    formula("_trilinear", "the sum of the products of three tensors with new dimensions", TRILINEAR,
+    op("_trilinear", "the sum of the products of three tensors with new dimensions", TRILINEAR,
         TRILINEAR_ATTRS, trilinear);
 }
 

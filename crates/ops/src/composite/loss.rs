@@ -6,27 +6,27 @@ use crate::def::arg;
 use crate::loss::{LossReduction, REDUCTION};
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Expr, along};
-use super::{Composite, formula, formulas, table, wrong};
+use super::formula::{Expr, along};
+use super::{Args, Composite, op, several, table, wrong};
 
 table! {
-    formula("soft_margin_loss", "log(1 + exp(-target * x)), reduced", TARGET, LOSS, |args| {
+    op("soft_margin_loss", "log(1 + exp(-target * x)), reduced", TARGET, LOSS, |args| {
         let [x, target] = args.tensors(["x", "target"]);
         reduced(args, (-(x * target)).exp().log1p())
     });
-    formula("soft_margin_loss_backward", "the gradient of `soft_margin_loss`", GRAD, LOSS,
+    op("soft_margin_loss_backward", "the gradient of `soft_margin_loss`", GRAD, LOSS,
         soft_margin_backward);
-    formula("multi_margin_loss",
+    op("multi_margin_loss",
         "for each row, the mean over the classes of the power p of max(0, margin - x[target] + \
          x[class])", CLASSES, MARGIN, one_class)
         .optional_from(2);
-    formula("multi_margin_loss_backward", "the gradient of `multi_margin_loss`", CLASSES_GRAD,
+    op("multi_margin_loss_backward", "the gradient of `multi_margin_loss`", CLASSES_GRAD,
         MARGIN, one_class_backward)
         .optional_from(3);
-    formulas("multilabel_margin_loss_forward",
+    several("multilabel_margin_loss_forward",
         "the loss of rows with several target classes, and which classes are targets", LABELS,
         LOSS, 2, many_classes);
-    formula("multilabel_margin_loss_backward", "the gradient of `multilabel_margin_loss_forward`",
+    op("multilabel_margin_loss_backward", "the gradient of `multilabel_margin_loss_forward`",
         LABELS_GRAD, LOSS, many_classes_backward);
 }
 

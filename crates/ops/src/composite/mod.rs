@@ -8,11 +8,12 @@
 //! ordinary calls, and a composite needs no derivative of its own.
 //!
 //! # Map
-//! One file for each family holds its table `OPS`; `calls` has what the expansions share.
+//! One file for each family holds its table `OPS`; `formula` has what expansions
+//! share.
 
+mod args;
 mod arith;
 mod attention;
-mod calls;
 mod compare;
 mod conv;
 mod counting;
@@ -42,16 +43,14 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use millstream_types::{AttrValue, Attrs, DType, Error, Result, TensorSpec};
+use millstream_types::{Attrs, DType, Error, Result, TensorSpec};
 
 use crate::args::input_positions;
 use crate::def::Arity;
-use crate::loss::LossReduction;
 use crate::schema::{ArgDoc, CallSpec, Op, Signature};
 
-use formula::{Args, Expr, Kept};
-
-pub(crate) use calls::{Calls, ints};
+use args::Args;
+use formula::{Expr, Kept};
 
 /// Defines the table of a family.
 macro_rules! table {
@@ -191,27 +190,17 @@ impl Composite {
         attrs: &Attrs,
     ) -> Result<Vec<Symbol>> {
         self.check_arguments(inputs.len(), attrs)?;
-        let positions = match self.optional() {
+        let positions: SmallVec<[Option<usize>; 8]> = match self.optional() {
             Some(_) => input_positions(attrs, self.inputs.len(), inputs.len())?,
             None => (0..inputs.len()).map(Some).collect(),
         };
-        let given = Given { op: self, positions, inputs, attrs };
+        let kept = Kept::new(emitter);
+        let args = Args { calls: kept.calls(), op: self, positions: &positions, inputs, attrs };
         let made = match self.rule {
-            Rule::One(rule) => rule(&mut Calls { emitter }, &given).map(|made| vec![made]),
-            Rule::Several(rule) => rule(&mut Calls { emitter }, &given),
-            Rule::Formula(rule) => {
-                let kept = Kept::new(emitter);
-                let made = rule(Args { calls: kept.calls(), given: &given });
-                let made = made.map(|x| vec![x.symbol]);
-                kept.end(made)
-            }
-            Rule::Formulas(rule) => {
-                let kept = Kept::new(emitter);
-                let made = rule(Args { calls: kept.calls(), given: &given });
-                let made = made.map(|all| all.into_iter().map(|x| x.symbol).collect());
-                kept.end(made)
-            }
+            Rule::One(rule) => rule(args).map(|x| vec![x.symbol]),
+            Rule::Several(rule) => rule(args).map(|all| all.iter().map(|x| x.symbol).collect()),
         };
+        let made = kept.end(made);
         made.map_err(|e| self.named(e))
     }
 
@@ -267,26 +256,24 @@ impl Op for Composite {
 /// The function of a composite that makes its calls.
 #[derive(Clone, Copy)]
 enum Rule {
-    One(fn(&mut Calls<'_>, &Given<'_>) -> Result<Symbol>),
-    Several(fn(&mut Calls<'_>, &Given<'_>) -> Result<Vec<Symbol>>),
-    Formula(for<'a> fn(Args<'a>) -> Result<Expr<'a>>),
-    Formulas(for<'a> fn(Args<'a>) -> Result<Vec<Expr<'a>>>),
+    One(for<'a> fn(Args<'a>) -> Result<Expr<'a>>),
+    Several(for<'a> fn(Args<'a>) -> Result<Vec<Expr<'a>>>),
 }
 
 /// Returns the definition of a composite with the tensors listed and one result.
-pub(crate) const fn formula(
+const fn op(
     name: &'static str,
     summary: &'static str,
     inputs: &'static [ArgDoc],
     attrs: &'static [ArgDoc],
     rule: for<'a> fn(Args<'a>) -> Result<Expr<'a>>,
 ) -> Composite {
-    let (arity, rule) = (Arity::Listed, Rule::Formula(rule));
+    let (arity, rule) = (Arity::Listed, Rule::One(rule));
     Composite { name, summary, inputs, attrs, arity, results: 1, rule }
 }
 
 /// Returns the definition of a composite with the tensors listed and several results.
-pub(crate) const fn formulas(
+const fn several(
     name: &'static str,
     summary: &'static str,
     inputs: &'static [ArgDoc],
@@ -294,132 +281,11 @@ pub(crate) const fn formulas(
     results: usize,
     rule: for<'a> fn(Args<'a>) -> Result<Vec<Expr<'a>>>,
 ) -> Composite {
-    let (arity, rule) = (Arity::Listed, Rule::Formulas(rule));
-    Composite { name, summary, inputs, attrs, arity, results, rule }
-}
-
-/// Returns the definition of a composite with the tensors listed and one result.
-pub(crate) const fn op(
-    name: &'static str,
-    summary: &'static str,
-    inputs: &'static [ArgDoc],
-    attrs: &'static [ArgDoc],
-    rule: fn(&mut Calls<'_>, &Given<'_>) -> Result<Symbol>,
-) -> Composite {
-    let (arity, rule) = (Arity::Listed, Rule::One(rule));
-    Composite { name, summary, inputs, attrs, arity, results: 1, rule }
-}
-
-/// Returns the definition of a composite with the tensors listed and several results.
-pub(crate) const fn several(
-    name: &'static str,
-    summary: &'static str,
-    inputs: &'static [ArgDoc],
-    attrs: &'static [ArgDoc],
-    results: usize,
-    rule: fn(&mut Calls<'_>, &Given<'_>) -> Result<Vec<Symbol>>,
-) -> Composite {
     let (arity, rule) = (Arity::Listed, Rule::Several(rule));
     Composite { name, summary, inputs, attrs, arity, results, rule }
-}
-
-/// The operands and arguments of a composite, by the names of its schema.
-pub(crate) struct Given<'a> {
-    op: &'a Composite,
-    positions: SmallVec<[Option<usize>; 8]>,
-    inputs: &'a [Symbol],
-    attrs: &'a Attrs,
 }
 
 /// Returns the error of an expansion that refuses an operand or an argument.
 pub(crate) fn wrong(message: impl Into<String>) -> Error {
     Error::Invalid { what: "argument", message: message.into() }
-}
-
-impl Given<'_> {
-    /// Returns the tensor of this name; `None` if it is absent.
-    pub(crate) fn optional(&self, name: &str) -> Option<Symbol> {
-        let listed = self.op.inputs.iter().position(|input| input.name == name)?;
-        self.inputs.get((*self.positions.get(listed)?)?).copied()
-    }
-
-    /// Returns the tensor of this name.
-    pub(crate) fn tensor(&self, name: &str) -> Result<Symbol> {
-        self.optional(name).ok_or_else(|| wrong(format!("{name}: expected a tensor")))
-    }
-
-    /// Returns all tensors.
-    pub(crate) fn tensors(&self) -> &[Symbol] {
-        self.inputs
-    }
-
-    /// Returns the whole number of this name.
-    pub(crate) fn int(&self, name: &str) -> Result<Option<i64>> {
-        self.attrs.int(name)
-    }
-
-    /// Returns the list of whole numbers of this name.
-    pub(crate) fn ints(&self, name: &str) -> Result<Option<Vec<i64>>> {
-        self.attrs.ints(name)
-    }
-
-    /// Returns the list of numbers of this name.
-    pub(crate) fn numbers(&self, name: &str) -> Result<Option<Vec<f64>>> {
-        match self.attrs.get(name) {
-            Some(AttrValue::Floats(list)) => Ok(Some(list.clone())),
-            _ => Ok(self.ints(name)?.map(|list| list.into_iter().map(|v| v as f64).collect())),
-        }
-    }
-
-    /// Returns the number of this name.
-    pub(crate) fn number(&self, name: &str, default: f64) -> Result<f64> {
-        match self.attrs.get(name) {
-            Some(AttrValue::Bool(v)) => Ok(f64::from(u8::from(*v))),
-            _ => Ok(self.attrs.float(name)?.unwrap_or(default)),
-        }
-    }
-
-    /// Returns the argument of this name; an error if it is absent.
-    pub(crate) fn value(&self, name: &str) -> Result<AttrValue> {
-        let value = self.attrs.get(name).cloned();
-        value.ok_or_else(|| wrong(format!("{name}: missing; this argument is required")))
-    }
-
-    /// Returns whether the argument of this name is given.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.attrs.get(name).is_some()
-    }
-
-    /// Returns the argument of this name, if it is given.
-    pub(crate) fn attr(&self, name: &str) -> Option<&AttrValue> {
-        self.attrs.get(name)
-    }
-
-    /// Returns how the op reduces losses.
-    pub(crate) fn reduction(&self) -> Result<LossReduction> {
-        LossReduction::of(self.attrs)
-    }
-
-    /// Returns the flag of this name.
-    pub(crate) fn flag(&self, name: &str, default: bool) -> Result<bool> {
-        Ok(self.attrs.bool(name)?.unwrap_or(default))
-    }
-
-    /// Returns the dtype of this name.
-    pub(crate) fn dtype(&self, name: &str) -> Result<Option<DType>> {
-        self.attrs.dtype(name)
-    }
-
-    /// Returns the text of this name.
-    pub(crate) fn text(&self, name: &str) -> Result<&str> {
-        match self.attrs.get(name) {
-            Some(AttrValue::Str(text)) => Ok(text),
-            _ => Err(wrong(format!("{name}: expected a text"))),
-        }
-    }
-
-    /// Returns these arguments, as far as they are given, for a call that takes them, too.
-    pub(crate) fn passed(&self, names: &[&'static str]) -> Attrs {
-        formula::passed(self.attrs, names)
-    }
 }

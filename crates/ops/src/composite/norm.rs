@@ -5,25 +5,25 @@ use millstream_types::{AttrValue, Attrs, DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Expr, in_floats, positive};
-use super::{Composite, formula, formulas, table};
+use super::formula::{Expr, in_floats, positive};
+use super::{Args, Composite, op, several, table};
 
 table! {
-    formulas("_weight_norm_interface",
+    several("_weight_norm_interface",
         "weights with the direction of v and the norm g, and the norms of v", VG, DIM, 2,
         |args| {
         let [v, g] = args.tensors(["v", "g"]);
         let norms = norms(v, 2, other_dims(args, v)?);
         Ok(vec![v * (g / norms), norms])
     });
-    formulas("_weight_norm_interface_backward", "the gradients of `_weight_norm_interface`",
+    several("_weight_norm_interface_backward", "the gradients of `_weight_norm_interface`",
         VG_GRAD, DIM, 2, |args| {
         let [grad, v, g, norms] = args.tensors(["grad", "v", "g", "norms"]);
         let of_g = (grad * v).sum(&other_dims(args, v)?, true) / norms;
         Ok(vec![(grad - v * (of_g / norms)) * (g / norms), of_g])
     });
-    formula("renorm", "x with each slice scaled to a norm of at most the bound", X, RENORM, renorm);
-    formula("embedding_renorm",
+    op("renorm", "x with each slice scaled to a norm of at most the bound", X, RENORM, renorm);
+    op("embedding_renorm",
         "a table whose rows that an index names are scaled to a norm of at most the bound", TABLE,
         ROWS, renormed_rows);
 }

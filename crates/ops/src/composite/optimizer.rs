@@ -8,27 +8,27 @@ use crate::fused::PROGRAM;
 use crate::multi_tensor::{COLUMNS, FOUND, MULTI_TENSOR, SETS};
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Expr, along, wide};
-use super::{Composite, formula, table};
+use super::formula::{Expr, along, wide};
+use super::{Args, Composite, op, table};
 
 table! {
-    formula("adam_step_", "weights after a step of Adam, in place", ADAM, ADAM_ATTRS,
+    op("adam_step_", "weights after a step of Adam, in place", ADAM, ADAM_ATTRS,
         |args| guarded(args, MOMENTS, |args| adam(args, false)))
         .optional_from(5);
-    formula("adamw_step_", "weights after a step of AdamW, in place", ADAM, ADAM_ATTRS,
+    op("adamw_step_", "weights after a step of AdamW, in place", ADAM, ADAM_ATTRS,
         |args| guarded(args, MOMENTS, |args| adam(args, true)))
         .optional_from(5);
-    formula("sgd_step_", "weights after a step of gradient descent, in place", SGD, SGD_ATTRS,
+    op("sgd_step_", "weights after a step of gradient descent, in place", SGD, SGD_ATTRS,
         |args| guarded(args, &["buffer"], sgd))
         .optional_from(2);
-    formula("adagrad_step_", "weights after a step of Adagrad, in place", ADAGRAD, ADAGRAD_ATTRS,
+    op("adagrad_step_", "weights after a step of Adagrad, in place", ADAGRAD, ADAGRAD_ATTRS,
         |args| guarded(args, &["sum"], adagrad))
         .optional_from(4);
-    formula("unscale_", "found_inf, 1 if an element of the tensors is not finite; the tensors are \
+    op("unscale_", "found_inf, 1 if an element of the tensors is not finite; the tensors are \
         multiplied by a factor, in place", UNSCALE, &[], unscale).of_list(2);
-    formula("found_inf", "1 if an element of a tensor of floats is not finite, else 0: an f32 \
+    op("found_inf", "1 if an element of a tensor of floats is not finite, else 0: an f32 \
         without dimensions", &[arg("tensors", "any shapes and dtypes")], &[], found_inf).of_list(1);
-    formula("_amp_update_scale_", "the scale of losses after a step, in place: reduced if an \
+    op("_amp_update_scale_", "the scale of losses after a step, in place: reduced if an \
         element was not finite, and increased after some steps without", UPDATE, UPDATE_ATTRS,
         update_scale);
 }

@@ -5,57 +5,57 @@ use millstream_types::{Attrs, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Expr, Second, in_floats, positive, wide};
-use super::{Composite, formula, formulas, table, wrong};
+use super::formula::{Expr, Second, in_floats, positive, wide};
+use super::{Args, Composite, op, several, table, wrong};
 
 const X: &[ArgDoc] = &[arg("x", "any shape")];
 
 table! {
-    formula("celu", "x where it is positive, else alpha * (exp(x / alpha) - 1)", X, CELU, |args| {
+    op("celu", "x where it is positive, else alpha * (exp(x / alpha) - 1)", X, CELU, |args| {
         let alpha = args.number("alpha", 1.0)?;
         let attrs = Attrs::new().with("alpha", alpha).with("input_scale", 1.0 / alpha);
         Ok(args.tensor("x").op("elu", attrs))
     });
-    formula("threshold", "x where it is greater than the threshold, or NaN; else the value", X,
+    op("threshold", "x where it is greater than the threshold, or NaN; else the value", X,
         THRESHOLD, |args| {
             let x = args.tensor("x");
             Ok(x.filled(x.le(number(args, "threshold")?), args.value("value")?))
         });
-    formula("special_entr", "-x * log(x); 0 where x is 0, and minus infinity below", X, &[],
+    op("special_entr", "-x * log(x); 0 where x is 0, and minus infinity below", X, &[],
         |args| in_floats(args.tensors(["x"]), |[x]| {
             let product = -(x * x.log());
             product.filled(x.eq(0.0), 0.0).filled(x.lt(0.0), f64::NEG_INFINITY)
         }));
-    formula("round_decimals", "x rounded to a number of decimals", X, DECIMALS, round);
-    formula("angle", "the angle of a complex number; of a real one, 0 or pi", X, &[], angle);
-    formula("mvlgamma", "the logarithm of the multivariate gamma function", X, MVLGAMMA,
+    op("round_decimals", "x rounded to a number of decimals", X, DECIMALS, round);
+    op("angle", "the angle of a complex number; of a real one, 0 or pi", X, &[], angle);
+    op("mvlgamma", "the logarithm of the multivariate gamma function", X, MVLGAMMA,
         many_gammas);
-    formula("glu", "one half of x times the sigmoid of the other", GLU, GLU_DIM,
+    op("glu", "one half of x times the sigmoid of the other", GLU, GLU_DIM,
         |args| in_floats(halves(args)?, |[a, b]| a * b.sigmoid()));
-    formula("glu_backward", "the gradient of `glu`", GLU_BACKWARD, GLU_DIM, glu_backward);
-    formula("_prelu_kernel", "x where it is positive, else weight * x", PRELU, &[], |args| {
+    op("glu_backward", "the gradient of `glu`", GLU_BACKWARD, GLU_DIM, glu_backward);
+    op("_prelu_kernel", "x where it is positive, else weight * x", PRELU, &[], |args| {
         let [x, weight] = args.tensors(["x", "weight"]);
         Ok(x.gt(0.0).choose(x, weight * x))
     });
-    formulas("_prelu_kernel_backward", "the gradients of `_prelu_kernel`", PRELU_BACKWARD, &[], 2,
+    several("_prelu_kernel_backward", "the gradients of `_prelu_kernel`", PRELU_BACKWARD, &[], 2,
         |args| {
             let [grad, x, weight] = args.tensors(["grad", "x", "weight"]);
             let above = x.gt(0.0);
             Ok(vec![above.choose(grad, weight * grad), (x * grad).filled(above, 0.0)])
         });
-    formula("hardtanh_backward", "the gradient of `hardtanh`, which is 0 at the bounds and beyond",
+    op("hardtanh_backward", "the gradient of `hardtanh`, which is 0 at the bounds and beyond",
         GRAD_X, BOUNDS, |args| {
             let [grad, x] = args.tensors(["grad", "x"]);
             let below = x.le(number(args, "min_val")?);
             Ok(grad.filled(below.logical_or(x.ge(number(args, "max_val")?)), 0))
         });
-    formulas("log_sigmoid_forward",
+    several("log_sigmoid_forward",
         "the logarithm of the sigmoid, and a buffer that PyTorch's gradient reads", X, &[], 2,
         |args| {
             let x = args.tensor("x");
             Ok(vec![x.op("log_sigmoid", Attrs::new()), (-x.abs()).exp()])
         });
-    formula("rrelu_with_noise_backward", "the gradient of `rrelu_with_noise`", RRELU, RRELU_ATTRS,
+    op("rrelu_with_noise_backward", "the gradient of `rrelu_with_noise`", RRELU, RRELU_ATTRS,
         rrelu_backward);
 }
 

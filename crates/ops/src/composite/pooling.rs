@@ -6,39 +6,39 @@ use millstream_types::{Attrs, DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Expr, along, wide};
-use super::{Composite, formula, formulas, table, wrong};
+use super::formula::{Expr, along, wide};
+use super::{Args, Composite, op, several, table, wrong};
 
 table! {
-    formula("avg_pool3d", "the means of windows over three dimensions", X3, MEANS, means);
-    formula("avg_pool3d_backward", "the gradient of `avg_pool3d`", GRAD_X, MEANS, means_backward);
-    formulas("max_pool3d_with_indices",
+    op("avg_pool3d", "the means of windows over three dimensions", X3, MEANS, means);
+    op("avg_pool3d_backward", "the gradient of `avg_pool3d`", GRAD_X, MEANS, means_backward);
+    several("max_pool3d_with_indices",
         "the maxima of windows over three dimensions, and their indices", X3, MAXIMA, 2, maxima);
-    formula("max_pool3d_with_indices_backward", "the gradient of `max_pool3d_with_indices`",
+    op("max_pool3d_with_indices_backward", "the gradient of `max_pool3d_with_indices`",
         GRAD_INDICES, MAXIMA, |args| maxima_backward(args, 3));
-    formulas("adaptive_max_pool2d",
+    several("adaptive_max_pool2d",
         "the maxima of windows that cover two dimensions, and their indices", X, TO, 2,
         adaptive_maxima);
-    formulas("adaptive_max_pool3d",
+    several("adaptive_max_pool3d",
         "the maxima of windows that cover three dimensions, and their indices", X, TO, 2,
         adaptive_maxima);
-    formula("adaptive_max_pool2d_backward", "the gradient of `adaptive_max_pool2d`", GRAD_INDICES,
+    op("adaptive_max_pool2d_backward", "the gradient of `adaptive_max_pool2d`", GRAD_INDICES,
         &[], |args| maxima_backward(args, 2));
-    formula("adaptive_max_pool3d_backward", "the gradient of `adaptive_max_pool3d`", GRAD_INDICES,
+    op("adaptive_max_pool3d_backward", "the gradient of `adaptive_max_pool3d`", GRAD_INDICES,
         &[], |args| maxima_backward(args, 3));
-    formula("max_unpool2d", "zeros, and the elements of x at their indices in two dimensions",
+    op("max_unpool2d", "zeros, and the elements of x at their indices in two dimensions",
         INDICES, TO, |args| unpool(args, 2));
-    formula("max_unpool3d", "zeros, and the elements of x at their indices in three dimensions",
+    op("max_unpool3d", "zeros, and the elements of x at their indices in three dimensions",
         INDICES, UNPOOL3, |args| unpool(args, 3));
-    formulas("fractional_max_pool2d",
+    several("fractional_max_pool2d",
         "the maxima of windows at random distances over two dimensions, and their indices",
         SAMPLES, FRACTIONAL, 2, |args| fractional(args, 2));
-    formulas("fractional_max_pool3d",
+    several("fractional_max_pool3d",
         "the maxima of windows at random distances over three dimensions, and their indices",
         SAMPLES, FRACTIONAL, 2, |args| fractional(args, 3));
-    formula("fractional_max_pool2d_backward", "the gradient of `fractional_max_pool2d`",
+    op("fractional_max_pool2d_backward", "the gradient of `fractional_max_pool2d`",
         GRAD_INDICES, FRACTIONAL, |args| fractional_backward(args, 2));
-    formula("fractional_max_pool3d_backward", "the gradient of `fractional_max_pool3d`",
+    op("fractional_max_pool3d_backward", "the gradient of `fractional_max_pool3d`",
         GRAD_INDICES, FRACTIONAL, |args| fractional_backward(args, 3));
 }
 

@@ -6,23 +6,23 @@ use crate::def::arg;
 use crate::promotion::common_dtype;
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Expr, along, positive};
-use super::{Composite, formula, table, wrong};
+use super::formula::{Expr, along, positive};
+use super::{Args, Composite, op, table, wrong};
 
 table! {
-    formula("pixel_shuffle", "channels moved into blocks of pixels", PIXELS, UP,
+    op("pixel_shuffle", "channels moved into blocks of pixels", PIXELS, UP,
         |args| pixels(args, "upscale_factor"));
-    formula("pixel_unshuffle", "blocks of pixels moved into channels", PIXELS, DOWN,
+    op("pixel_unshuffle", "blocks of pixels moved into channels", PIXELS, DOWN,
         |args| pixels(args, "downscale_factor"));
-    formula("channel_shuffle", "the channels of several groups in turn", CHANNELS, GROUPS,
+    op("channel_shuffle", "the channels of several groups in turn", CHANNELS, GROUPS,
         channels);
-    formula("rot90", "x turned by right angles in a plane", X, ROT90, rotated);
-    formula("block_diag", "a matrix with the tensors as its blocks", BLOCKS, &[], blocks)
+    op("rot90", "x turned by right angles in a plane", X, ROT90, rotated);
+    op("block_diag", "a matrix with the tensors as its blocks", BLOCKS, &[], blocks)
         .of_list(0);
-    formula("diag_embed", "zeros whose diagonals have the elements of x", DIAGONALS, DIAG_EMBED,
+    op("diag_embed", "zeros whose diagonals have the elements of x", DIAGONALS, DIAG_EMBED,
         diag_embed);
-    formula("unfold_backward", "the gradient of `unfold`", GRAD, UNFOLD, unfold_backward);
-    formula("_chunk_cat", "the chunks of each number of all tensors, concatenated", TENSORS, CHUNKS,
+    op("unfold_backward", "the gradient of `unfold`", GRAD, UNFOLD, unfold_backward);
+    op("_chunk_cat", "the chunks of each number of all tensors, concatenated", TENSORS, CHUNKS,
         joined_chunks).of_list(0);
 }
 

@@ -11,14 +11,14 @@ use crate::def::arg;
 use crate::random::{OFFSET, OFFSET_NUMBER, SEED, SEED_DOC};
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Expr, along};
-use super::{Composite, formulas, table, wrong};
+use super::formula::{Expr, along};
+use super::{Args, Composite, several, table, wrong};
 
 table! {
-    formulas("lstm_layer",
+    several("lstm_layer",
         "the outputs of a layer of long short-term memory, its last output, and its last cell",
         LAYER, REVERSE, 3, layer).optional_from(5);
-    formulas("_thnn_fused_lstm_cell",
+    several("_thnn_fused_lstm_cell",
         "the output and the cell after a step of long short-term memory, and the gates",
         LSTM_CELL, &[], 3, |args| {
         let [own, again] = biased(args);
@@ -26,7 +26,7 @@ table! {
         Ok(vec![output, cell, args.calls.cat(&gates, -1)])
     })
         .optional_from(3);
-    formulas("_thnn_fused_lstm_cell_backward_impl",
+    several("_thnn_fused_lstm_cell_backward_impl",
         "the gradients of `_thnn_fused_lstm_cell`: for the gates, the cell before, and a bias",
         LSTM_CELL_GRAD, HAS_BIAS, 3, |args| {
         let grads = ["grad_hy", "grad_cy"].map(|name| args.optional(name));
@@ -35,7 +35,7 @@ table! {
         bias_sums(args, lstm_backward(grads, gates, [before, after.tanh()]).to_vec(), 1)
     })
         .optional_from(0);
-    formulas("_thnn_fused_gru_cell",
+    several("_thnn_fused_gru_cell",
         "the output after a step of gated recurrent units, and the values that its gradient reads",
         GRU_CELL, &[], 2, |args| {
         let (sums, before) = (biased(args), args.tensor("hx"));
@@ -43,7 +43,7 @@ table! {
         Ok(vec![output, args.calls.cat(&[reset, update, candidate, before, part], -1)])
     })
         .optional_from(3);
-    formulas("_thnn_fused_gru_cell_backward",
+    several("_thnn_fused_gru_cell_backward",
         "the gradients of `_thnn_fused_gru_cell`: for both gates, the output before, both biases",
         GRU_CELL_GRAD, HAS_BIAS, 5, |args| {
         let [grad, workspace] = args.tensors(["grad_hy", "workspace"]);
@@ -51,14 +51,14 @@ table! {
         let grads = gru_backward(grad, [reset, update, candidate, part], before);
         bias_sums(args, grads.to_vec(), 2)
     });
-    formulas("_cudnn_rnn",
+    several("_cudnn_rnn",
         "the outputs of the last of several recurrent layers, the states of all after the last \
          step, and the masks of dropout between layers",
         NETWORK, NETWORK_ATTRS, 3, layers).of_list(2);
-    formulas("_cudnn_rnn_backward",
+    several("_cudnn_rnn_backward",
         "the gradients of `_cudnn_rnn`: for the input, the states and the weights", NETWORK_GRAD,
         NETWORK_ATTRS, 3, layers_backward).of_list(2);
-    formulas("_pack_padded_sequence",
+    several("_pack_padded_sequence",
         "the rows of each time, of the sequences that reach it, and how many these are", SEQUENCES,
         PACK, 2, packed);
 }

@@ -5,22 +5,22 @@ use millstream_types::Result;
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Expr};
-use super::{Composite, formula, formulas, table};
+use super::formula::Expr;
+use super::{Args, Composite, op, several, table};
 
 table! {
-    formulas("var_mean", "the variance and the mean", X, VAR, 2, |args| moments(args, "var"));
-    formulas("std_mean", "the standard deviation and the mean", X, VAR, 2,
+    several("var_mean", "the variance and the mean", X, VAR, 2, |args| moments(args, "var"));
+    several("std_mean", "the standard deviation and the mean", X, VAR, 2,
         |args| moments(args, "std"));
-    formulas("aminmax", "the least and the greatest element", X, AMINMAX, 2, |args| {
+    several("aminmax", "the least and the greatest element", X, AMINMAX, 2, |args| {
         let (x, attrs) = (args.tensor("x"), args.passed(&["dim", "keepdim"]));
         Ok(vec![x.op("amin", attrs.clone()), x.op("amax", attrs)])
     });
-    formula("nansum", "the sum of the elements that are not NaN", X, NANSUM, |args| {
+    op("nansum", "the sum of the elements that are not NaN", X, NANSUM, |args| {
         let x = args.tensor("x");
         Ok(x.filled(x.isnan(), 0).op("sum", args.passed(&["dim", "keepdim", "dtype"])))
     });
-    formula("trace", "the sum of the diagonal", MATRIX, &[],
+    op("trace", "the sum of the diagonal", MATRIX, &[],
         |args| Ok(args.tensor("x").apply("diagonal", []).apply("sum", [])));
 }
 

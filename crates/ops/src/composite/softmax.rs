@@ -6,10 +6,10 @@ use crate::def::arg;
 use crate::schema::ArgDoc;
 
 use super::formula::along;
-use super::{Composite, formula, table};
+use super::{Composite, op, table};
 
 table! {
-    formula("_safe_softmax", "the softmax, and 0 where all elements are minus infinity", X, DIM,
+    op("_safe_softmax", "the softmax, and 0 where all elements are minus infinity", X, DIM,
         |args| {
         let x = args.tensor("x");
         let x = x.cast(args.dtype("dtype")?.unwrap_or(x.dtype()));

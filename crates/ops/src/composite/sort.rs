@@ -5,16 +5,16 @@ use millstream_types::{Attrs, DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Args, Expr, along, positive};
-use super::{Composite, formulas, table, wrong};
+use super::formula::{Expr, along, positive};
+use super::{Args, Composite, several, table, wrong};
 
 table! {
-    formulas("kthvalue", "the k-th least elements along a dimension, and their indices", X, KTH, 2,
+    several("kthvalue", "the k-th least elements along a dimension, and their indices", X, KTH, 2,
         |args| ranked(args, Rank::Kth));
-    formulas("median",
+    several("median",
         "the medians along a dimension, and their indices; of all elements, the median alone", X,
         MEDIAN, 2, |args| ranked(args, Rank::Middle));
-    formulas("nanmedian",
+    several("nanmedian",
         "the medians of the elements that are not NaN along a dimension, and their indices; of all \
          elements, the median alone", X, MEDIAN, 2, |args| ranked(args, Rank::MiddleOfNumbers));
 }
