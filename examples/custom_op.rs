@@ -2,22 +2,21 @@
 
 use anyhow::Result;
 use millstream::kernels::TypedCall;
-use millstream::ops::{ArgDoc, Arity, Def, Signature};
+use millstream::ops::{ArgDoc, Def, Signature};
 use millstream::{DType, Machine, MachineConfig, Tensor, TensorSpec};
 
 /// The op `demo::scaled_square(x; a)`: a · x · x for every element.
-pub(crate) const SCALED_SQUARE: Def = Def {
-    name: "demo::scaled_square",
-    summary: "a * x * x",
-    inputs: &[ArgDoc::new("x", "f32, any shape")],
-    attrs: &[ArgDoc::new("a", "a number").float().or("1")],
-    arity: Arity::Listed,
+pub(crate) const SCALED_SQUARE: Def = Def::new(
+    "demo::scaled_square",
+    "a * x * x",
+    &[ArgDoc::new("x", "f32, any shape")],
+    &[ArgDoc::new("a", "a number").float().or("1")],
     // Refuses invalid calls before anything runs.
-    rule: |call| {
+    |call| {
         call.attrs.float("a")?;
         Ok(Signature::reads(1, TensorSpec::contiguous(DType::F32, call.inputs[0].shape())?))
     },
-};
+);
 
 /// Computes the op. The operands of a kernel are the inputs, then the new results.
 ///

@@ -29,7 +29,7 @@
 use millstream_types::{DType, Result};
 
 use crate::args::{Scalar, choice};
-use crate::def::{Arity, arg};
+use crate::def::arg;
 use crate::elementwise::{OTHER, briefs, common, elementwise, refuse, with_number};
 use crate::promotion::floating;
 use crate::schema::{ArgDoc, CallSpec};
@@ -50,30 +50,30 @@ pub const ROUNDING_MODES: &[&str] = &["floor", "trunc"];
 
 elementwise! {
     OPS = new, IN_PLACE = in place;
-    ("add", "x + alpha * y, broadcast", XY, &[OTHER_DOC, ALPHA], Arity::Optional(1), add);
-    ("sub", "x - alpha * y, broadcast", XY, &[OTHER_DOC, ALPHA], Arity::Optional(1), sub);
-    ("mul", "x * y, broadcast", XY, &[OTHER_DOC], Arity::Optional(1), mul);
-    ("div", "x / y, broadcast", XY, &[OTHER_DOC, ROUNDING], Arity::Optional(1), div);
+    ("add", "x + alpha * y, broadcast", XY, &[OTHER_DOC, ALPHA], add) optional(1) complex;
+    ("sub", "x - alpha * y, broadcast", XY, &[OTHER_DOC, ALPHA], sub) optional(1) complex;
+    ("mul", "x * y, broadcast", XY, &[OTHER_DOC], mul) optional(1) complex;
+    ("div", "x / y, broadcast", XY, &[OTHER_DOC, ROUNDING], div) optional(1) complex;
     ("remainder", "x - y * floor(x / y): the remainder, with the sign of y", XY, &[OTHER_DOC],
-     Arity::Optional(1), whole_parts);
+     whole_parts) optional(1);
     ("fmod", "x - y * trunc(x / y): the remainder, with the sign of x", XY, &[OTHER_DOC],
-     Arity::Optional(1), whole_parts);
-    ("pow", "x to the power of the exponent", POW, &[EXPONENT], Arity::Optional(1), pow);
-    ("atan2", "the angle of the point (y, x), with x the ordinate", XY, &[], Arity::Listed, angle);
-    ("neg", "-x", &[arg("x", "any shape")], &[], Arity::Listed, number);
+     whole_parts) optional(1);
+    ("pow", "x to the power of the exponent", POW, &[EXPONENT], pow) optional(1) complex;
+    ("atan2", "the angle of the point (y, x), with x the ordinate", XY, &[], angle);
+    ("neg", "-x", &[arg("x", "any shape")], &[], number) complex;
 }
 
 elementwise! {
     EXTREMES = new;
-    ("maximum", "the greater of x and y; NaN if either is NaN", XY, &[], Arity::Listed, any);
-    ("minimum", "the lesser of x and y; NaN if either is NaN", XY, &[], Arity::Listed, any);
+    ("maximum", "the greater of x and y; NaN if either is NaN", XY, &[], any);
+    ("minimum", "the lesser of x and y; NaN if either is NaN", XY, &[], any);
 }
 
 elementwise! {
     NUMBERS = new;
-    ("gcd", "the greatest common divisor of x and y", XY, &[], Arity::Listed, whole);
-    ("lcm", "the least common multiple of x and y", XY, &[], Arity::Listed, whole);
-    ("nextafter", "the number of the dtype next to x towards y", XY, &[], Arity::Listed, floats);
+    ("gcd", "the greatest common divisor of x and y", XY, &[], whole);
+    ("lcm", "the least common multiple of x and y", XY, &[], whole);
+    ("nextafter", "the number of the dtype next to x towards y", XY, &[], floats);
 }
 
 fn whole(call: CallSpec<'_>) -> Result<DType> {

@@ -23,7 +23,7 @@ use millstream_types::{DType, Dims, Layout, Result, TensorSpec};
 
 use crate::broadcast::broadcast;
 use crate::checks;
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::layouts;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
@@ -38,18 +38,18 @@ const ATTRS: &[ArgDoc] = &[
 ];
 
 pub(crate) const OPS: &[Def] = &[
-    Def {
-        name: "_scaled_dot_product_flash_attention_for_cpu",
-        summary: "the values, weighted by the softmax of the scaled products of queries and keys",
-        inputs: &[Q, K, V, MASK],
-        attrs: ATTRS,
-        arity: Arity::Optional(3),
-        rule: forward,
-    },
-    Def {
-        name: "_scaled_dot_product_flash_attention_for_cpu_backward",
-        summary: "the gradient of _scaled_dot_product_flash_attention_for_cpu",
-        inputs: &[
+    Def::new(
+        "_scaled_dot_product_flash_attention_for_cpu",
+        "the values, weighted by the softmax of the scaled products of queries and keys",
+        &[Q, K, V, MASK],
+        ATTRS,
+        forward,
+    )
+    .optional(3),
+    Def::new(
+        "_scaled_dot_product_flash_attention_for_cpu_backward",
+        "the gradient of _scaled_dot_product_flash_attention_for_cpu",
+        &[
             arg("grad", "the gradient of the result"),
             Q,
             K,
@@ -58,10 +58,10 @@ pub(crate) const OPS: &[Def] = &[
             arg("logsumexp", "the second result"),
             MASK,
         ],
-        attrs: ATTRS,
-        arity: Arity::Optional(6),
-        rule: backward,
-    },
+        ATTRS,
+        backward,
+    )
+    .optional(6),
 ];
 
 /// Returns the dtype of logsumexp.

@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 
 use crate::args::{ABSENT, input_positions, required};
 use crate::checks;
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::layouts;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
@@ -28,30 +28,30 @@ const WEIGHT: ArgDoc = arg("weight", "[c]: scale; default 1");
 const EPS: ArgDoc = arg("eps", "added to the variance").float().or("1e-5");
 
 pub(crate) const OPS: &[Def] = &[
-    Def {
-        name: "native_batch_norm",
-        summary: "normalises channels to mean 0 and variance 1, applies weight and bias",
-        inputs: &[
+    Def::new(
+        "native_batch_norm",
+        "normalises channels to mean 0 and variance 1, applies weight and bias",
+        &[
             X,
             WEIGHT,
             arg("bias", "[c]: added to the result; default 0"),
             arg("running_mean", "[c]; updated in place in training"),
             arg("running_var", "[c]; updated in place in training"),
         ],
-        attrs: &[
+        &[
             arg("training", "use the mean and variance of x instead of the running ones").flag(),
             arg("momentum", "the weight of the new statistics in the running ones")
                 .float()
                 .or("0.1"),
             EPS,
         ],
-        arity: Arity::Optional(1),
-        rule: forward,
-    },
-    Def {
-        name: "native_batch_norm_backward",
-        summary: "the gradient of native_batch_norm",
-        inputs: &[
+        forward,
+    )
+    .optional(1),
+    Def::new(
+        "native_batch_norm_backward",
+        "the gradient of native_batch_norm",
+        &[
             arg("grad", "the gradient of the result, of x's shape and dtype"),
             X,
             WEIGHT,
@@ -60,7 +60,7 @@ pub(crate) const OPS: &[Def] = &[
             arg("save_mean", "[c], as returned by the op; used if train is true"),
             arg("save_invstd", "[c], as returned by the op; used if train is true"),
         ],
-        attrs: &[
+        &[
             arg("train", "whether the op ran in training").flag(),
             EPS,
             arg(
@@ -70,9 +70,9 @@ pub(crate) const OPS: &[Def] = &[
             .ints()
             .optional(),
         ],
-        arity: Arity::Optional(2),
-        rule: backward,
-    },
+        backward,
+    )
+    .optional(2),
 ];
 
 /// Returns the number of channels.

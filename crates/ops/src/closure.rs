@@ -7,7 +7,7 @@
 use millstream_types::{Access, Attrs, Result};
 use smallvec::SmallVec;
 
-use crate::def::{Arity, Def, arg};
+use crate::def::{Def, arg};
 use crate::elementwise::refuse;
 use crate::schema::{OutputSpec, Signature};
 
@@ -26,18 +26,17 @@ pub const NAME: &str = "name";
 /// The argument with the number by which the machine finds the function. Recorded lists omit it.
 pub const FUNCTION: &str = "function";
 
-pub(crate) const OPS: &[Def] = &[Def {
-    name: CLOSURE,
-    summary: "runs a function of the program after all earlier uses of its operands that conflict",
-    inputs: &[arg("operands", "variables and tensors: read ones, changed ones, overwritten ones")],
-    attrs: &[
+pub(crate) const OPS: &[Def] = &[Def::new(
+    CLOSURE,
+    "runs a function of the program after all earlier uses of its operands that conflict",
+    &[arg("operands", "variables and tensors: read ones, changed ones, overwritten ones")],
+    &[
         arg(READS, "how many operands it reads").int().or("0"),
         arg(OVERWRITES, "how many it overwrites; those between are read and written").int().or("0"),
         arg(NAME, "the function's name, for reports").text().or("none"),
         arg(FUNCTION, "the machine's number of the function").int().or("none"),
     ],
-    arity: Arity::Many(0),
-    rule: |call| {
+    |call| {
         let (count, mut accesses) = (call.inputs.len(), SmallVec::new());
         let [reads, overwrites] = counts(call.attrs, count)?;
         accesses.resize(reads, Access::Read);
@@ -46,7 +45,8 @@ pub(crate) const OPS: &[Def] = &[Def {
         let outputs = (reads..count).map(OutputSpec::Same).collect();
         Ok(Signature { accesses, outputs, workspace: 0 })
     },
-}];
+)
+.many(0)];
 
 /// Returns how many operands a function reads and how many it overwrites.
 fn counts(attrs: &Attrs, operands: usize) -> Result<[usize; 2]> {

@@ -16,7 +16,7 @@
 
 use millstream_types::{DType, Result};
 
-use crate::def::{Arity, arg};
+use crate::def::arg;
 use crate::elementwise::{OTHER, briefs, common, elementwise, refuse, with_number};
 use crate::schema::{ArgDoc, CallSpec};
 
@@ -26,27 +26,26 @@ const NUMBER: &[ArgDoc] = &[arg(OTHER, "a number in place of y").number().instea
 
 elementwise! {
     OPS = new;
-    ("eq", "whether x and y are equal", XY, NUMBER, Arity::Optional(1), truth);
-    ("ne", "whether x and y are not equal", XY, NUMBER, Arity::Optional(1), truth);
-    ("lt", "whether x is less than y", XY, NUMBER, Arity::Optional(1), truth);
-    ("le", "whether x is less than or equal to y", XY, NUMBER, Arity::Optional(1), truth);
-    ("gt", "whether x is greater than y", XY, NUMBER, Arity::Optional(1), truth);
-    ("ge", "whether x is greater than or equal to y", XY, NUMBER, Arity::Optional(1), truth);
-    ("__lshift__", "x shifted left by y bits", XY, NUMBER, Arity::Optional(1), shift);
+    ("eq", "whether x and y are equal", XY, NUMBER, truth) optional(1) complex unsigned;
+    ("ne", "whether x and y are not equal", XY, NUMBER, truth) optional(1) complex unsigned;
+    ("lt", "whether x is less than y", XY, NUMBER, truth) optional(1) unsigned;
+    ("le", "whether x is less than or equal to y", XY, NUMBER, truth) optional(1) unsigned;
+    ("gt", "whether x is greater than y", XY, NUMBER, truth) optional(1) unsigned;
+    ("ge", "whether x is greater than or equal to y", XY, NUMBER, truth) optional(1) unsigned;
+    ("__lshift__", "x shifted left by y bits", XY, NUMBER, shift) optional(1);
     ("__rshift__", "x shifted right by y bits, keeping the sign", XY, NUMBER,
-     Arity::Optional(1), shift);
+     shift) optional(1);
 }
 
 elementwise! {
     LOGIC = new, LOGIC_IN_PLACE = in place;
-    ("logical_and", "whether x and y are both nonzero", XY, &[], Arity::Listed, truth_of_all);
-    ("logical_or", "whether x or y is nonzero", XY, &[], Arity::Listed, truth_of_all);
-    ("logical_not", "whether x is zero", X, &[], Arity::Listed, truth_of_all);
-    ("bitwise_and", "the bitwise and of x and y", XY, NUMBER, Arity::Optional(1), bits);
-    ("bitwise_or", "the bitwise or of x and y", XY, NUMBER, Arity::Optional(1), bits);
-    ("bitwise_xor", "the bitwise exclusive or of x and y", XY, NUMBER, Arity::Optional(1),
-     bits);
-    ("bitwise_not", "the bitwise complement of x", X, &[], Arity::Listed, bits_of_one);
+    ("logical_and", "whether x and y are both nonzero", XY, &[], truth_of_all) complex;
+    ("logical_or", "whether x or y is nonzero", XY, &[], truth_of_all) complex;
+    ("logical_not", "whether x is zero", X, &[], truth_of_all) complex;
+    ("bitwise_and", "the bitwise and of x and y", XY, NUMBER, bits) optional(1) unsigned;
+    ("bitwise_or", "the bitwise or of x and y", XY, NUMBER, bits) optional(1) unsigned;
+    ("bitwise_xor", "the bitwise exclusive or of x and y", XY, NUMBER, bits) optional(1) unsigned;
+    ("bitwise_not", "the bitwise complement of x", X, &[], bits_of_one) unsigned;
 }
 
 fn truth(call: CallSpec<'_>) -> Result<DType> {

@@ -14,21 +14,23 @@
 use millstream_types::{DType, Dims, Layout, Result, TensorSpec};
 
 use crate::args::{dimension, required};
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::layouts;
 use crate::promotion::promote;
 use crate::schema::{CallSpec, Signature};
 
 pub(crate) const OPS: &[Def] = &[CAT, STACK, REPEAT];
 
-const CAT: Def = Def {
-    name: "cat",
-    summary: "the tensors concatenated along a dimension",
-    inputs: &[arg("tensors", "one or more, of equal shapes except along dim")],
-    attrs: &[arg("dim", "the dimension").int().or("0")],
-    arity: Arity::Many(1),
-    rule: cat,
-};
+const CAT: Def = Def::new(
+    "cat",
+    "the tensors concatenated along a dimension",
+    &[arg("tensors", "one or more, of equal shapes except along dim")],
+    &[arg("dim", "the dimension").int().or("0")],
+    cat,
+)
+.many(1)
+.complex()
+.unsigned();
 
 /// Returns whether `cat` skips a tensor of this shape.
 pub fn is_skipped(shape: &[usize]) -> bool {
@@ -67,14 +69,16 @@ fn promoted(inputs: &[TensorSpec]) -> Result<DType> {
     inputs.iter().skip(1).try_fold(inputs[0].dtype, |dtype, x| promote(dtype, x.dtype))
 }
 
-const STACK: Def = Def {
-    name: "stack",
-    summary: "the tensors concatenated along a new dimension",
-    inputs: &[arg("tensors", "one or more, of equal shapes")],
-    attrs: &[arg("dim", "the position of the new dimension in the result").int().or("0")],
-    arity: Arity::Many(1),
-    rule: stack,
-};
+const STACK: Def = Def::new(
+    "stack",
+    "the tensors concatenated along a new dimension",
+    &[arg("tensors", "one or more, of equal shapes")],
+    &[arg("dim", "the position of the new dimension in the result").int().or("0")],
+    stack,
+)
+.many(1)
+.complex()
+.unsigned();
 
 fn stack(call: CallSpec<'_>) -> Result<Signature> {
     let first = &call.inputs[0];
@@ -103,17 +107,13 @@ fn stack(call: CallSpec<'_>) -> Result<Signature> {
     Ok(Signature::reads(count, TensorSpec::new(promoted(call.inputs)?, layout)?))
 }
 
-const REPEAT: Def = Def {
-    name: "repeat",
-    summary: "x tiled along each dimension",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[arg(
-        "repeats",
-        "the number of repetitions for each dimension; new dimensions come first",
-    )
-    .ints()],
-    arity: Arity::Listed,
-    rule: |call| {
+const REPEAT: Def = Def::new(
+    "repeat",
+    "x tiled along each dimension",
+    &[arg("x", "any shape")],
+    &[arg("repeats", "the number of repetitions for each dimension; new dimensions come first")
+        .ints()],
+    |call| {
         let x = &call.inputs[0];
         let repeats = required("repeats", call.attrs.ints("repeats")?)?;
         let Some(added) = repeats.len().checked_sub(x.layout.rank()) else {
@@ -133,4 +133,6 @@ const REPEAT: Def = Def {
         }
         Ok(Signature::reads(1, TensorSpec::contiguous(x.dtype, &shape)?))
     },
-};
+)
+.complex()
+.unsigned();

@@ -18,7 +18,7 @@
 use millstream_types::{Attrs, DType, Dims, Result, TensorSpec};
 
 use crate::checks;
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::layouts;
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
@@ -180,19 +180,19 @@ const X: ArgDoc = arg("x", "[n,c,..]");
 const WEIGHT: ArgDoc = arg("weight", "[out,c/groups,..], transposed [c,out/groups,..]");
 
 pub(crate) const OPS: &[Def] = &[
-    Def {
-        name: "convolution",
-        summary: "the convolution of x with a weight",
-        inputs: &[X, WEIGHT, arg("bias", "[out]: added to each channel; default 0")],
-        attrs: &[STRIDE, PADDING, DILATION, TRANSPOSED, EXTRA, GROUPS],
-        arity: Arity::Optional(2),
-        rule: forward,
-    },
-    Def {
-        name: "convolution_backward",
-        summary: "the gradients of convolution",
-        inputs: &[arg("grad", "the gradient of the result"), X, WEIGHT],
-        attrs: &[
+    Def::new(
+        "convolution",
+        "the convolution of x with a weight",
+        &[X, WEIGHT, arg("bias", "[out]: added to each channel; default 0")],
+        &[STRIDE, PADDING, DILATION, TRANSPOSED, EXTRA, GROUPS],
+        forward,
+    )
+    .optional(2),
+    Def::new(
+        "convolution_backward",
+        "the gradients of convolution",
+        &[arg("grad", "the gradient of the result"), X, WEIGHT],
+        &[
             arg("bias_sizes", "the shape of the bias").ints().optional(),
             STRIDE,
             PADDING,
@@ -207,9 +207,8 @@ pub(crate) const OPS: &[Def] = &[
             .ints()
             .optional(),
         ],
-        arity: Arity::Listed,
-        rule: backward,
-    },
+        backward,
+    ),
 ];
 
 /// Returns a result of `shape`, channels-last if `x` or `weight` is.

@@ -19,7 +19,7 @@ use millstream_types::{Access, AttrValue, DType, Dims, Layout, Result, TensorSpe
 
 use crate::args::{Scalar, required};
 use crate::broadcast::broadcast;
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::layouts;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
@@ -33,13 +33,12 @@ const MEMORY_FORMAT: ArgDoc = arg(
 .text()
 .or("\"preserve\"");
 
-const COPY: Def = Def {
-    name: "copy",
-    summary: "a new dense tensor with the same elements; also copies between devices",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[arg("strides", "the strides of the dense result").ints().or("row-major")],
-    arity: Arity::Listed,
-    rule: |call| {
+const COPY: Def = Def::new(
+    "copy",
+    "a new dense tensor with the same elements; also copies between devices",
+    &[arg("x", "any shape")],
+    &[arg("strides", "the strides of the dense result").ints().or("row-major")],
+    |call| {
         let x = &call.inputs[0];
         let Some(given) = call.attrs.ints("strides")? else {
             return Ok(Signature::reads(1, TensorSpec::contiguous(x.dtype, x.shape())?));
@@ -55,26 +54,30 @@ const COPY: Def = Def {
             }
         }
     },
-};
+)
+.complex()
+.unsigned();
 
-const CLONE: Def = Def {
-    name: "clone",
-    summary: "a new tensor with the same elements, in the same layout if that is dense",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[MEMORY_FORMAT],
-    arity: Arity::Listed,
-    rule: |call| converted("clone", call, call.inputs[0].dtype),
-};
+const CLONE: Def = Def::new(
+    "clone",
+    "a new tensor with the same elements, in the same layout if that is dense",
+    &[arg("x", "any shape")],
+    &[MEMORY_FORMAT],
+    |call| converted("clone", call, call.inputs[0].dtype),
+)
+.complex()
+.unsigned();
 
-pub(crate) const CAST: Def = Def {
-    name: "cast",
-    summary: "the elements converted to another dtype; floats saturate at the range of \
+pub(crate) const CAST: Def = Def::new(
+    "cast",
+    "the elements converted to another dtype; floats saturate at the range of \
               integers, NaN becomes 0",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[arg("dtype", "the dtype to convert to").dtype(), MEMORY_FORMAT],
-    arity: Arity::Listed,
-    rule: |call| converted("cast", call, required("dtype", call.attrs.dtype("dtype")?)?),
-};
+    &[arg("x", "any shape")],
+    &[arg("dtype", "the dtype to convert to").dtype(), MEMORY_FORMAT],
+    |call| converted("cast", call, required("dtype", call.attrs.dtype("dtype")?)?),
+)
+.complex()
+.unsigned();
 
 /// Returns the signature of a conversion to `dtype` in the layout that `memory_format` requests.
 fn converted(op: &str, call: CallSpec<'_>, dtype: DType) -> Result<Signature> {
@@ -108,17 +111,16 @@ fn converted(op: &str, call: CallSpec<'_>, dtype: DType) -> Result<Signature> {
     Ok(Signature::reads(1, TensorSpec::new(dtype, layout)?))
 }
 
-pub(crate) const COPY_: Def = Def {
-    name: "copy_",
-    summary: "sets x to the elements of src, converted as by cast; src is read in full \
+pub(crate) const COPY_: Def = Def::new(
+    "copy_",
+    "sets x to the elements of src, converted as by cast; src is read in full \
               before x is written",
-    inputs: &[
+    &[
         arg("x", "any shape, without overlapping elements; overwritten"),
         arg("src", "a shape that broadcasts to x's; any dtype; may share memory with x"),
     ],
-    attrs: &[arg("non_blocking", "ignored: every call is asynchronous").flag().ignored()],
-    arity: Arity::Listed,
-    rule: |call| {
+    &[arg("non_blocking", "ignored: every call is asynchronous").flag().ignored()],
+    |call| {
         let (x, src) = (&call.inputs[0], &call.inputs[1]);
         call.attrs.bool("non_blocking")?;
         if broadcast(x.shape(), src.shape())?.as_slice() != x.shape() {
@@ -137,15 +139,16 @@ pub(crate) const COPY_: Def = Def {
             workspace: 0,
         })
     },
-};
+)
+.complex()
+.unsigned();
 
-const FILL: Def = Def {
-    name: "fill",
-    summary: "sets every element of x to a value, in place",
-    inputs: &[arg("x", "any shape; overwritten")],
-    attrs: &[arg("value", "a number that x's dtype can hold").number().patchable()],
-    arity: Arity::Listed,
-    rule: |call| {
+const FILL: Def = Def::new(
+    "fill",
+    "sets every element of x to a value, in place",
+    &[arg("x", "any shape; overwritten")],
+    &[arg("value", "a number that x's dtype can hold").number().patchable()],
+    |call| {
         let x = &call.inputs[0];
         let value = required("value", Scalar::of(call.attrs, "value")?)?;
         if !value.fits(x.dtype) {
@@ -157,4 +160,6 @@ const FILL: Def = Def {
             workspace: 0,
         })
     },
-};
+)
+.complex()
+.unsigned();

@@ -16,25 +16,24 @@ use millstream_types::{Access, DType, Dims, TensorSpec};
 use smallvec::SmallVec;
 
 use crate::args::{Scalar, dimension, required};
-use crate::def::{Arity, Def, arg};
+use crate::def::{Def, arg};
 use crate::elementwise::refuse;
 use crate::schema::{OutputSpec, Signature};
 
 pub(crate) const OPS: &[Def] = &[SEARCH, HISTOGRAM, UNIQUE, MODE, NONZERO];
 
-const SEARCH: Def = Def {
-    name: "searchsorted",
-    summary: "the positions at which the elements of x keep a sorted sequence sorted",
-    inputs: &[
+const SEARCH: Def = Def::new(
+    "searchsorted",
+    "the positions at which the elements of x keep a sorted sequence sorted",
+    &[
         arg("sorted", "[n], or x's shape but for the last dimension; sorted along that"),
         arg("x", "any shape"),
     ],
-    attrs: &[
+    &[
         arg("right", "the position after equal elements instead of before").flag().or("false"),
         arg("out_int32", "i32 instead of i64").flag().or("false"),
     ],
-    arity: Arity::Listed,
-    rule: |call| {
+    |call| {
         let (sorted, x) = (&call.inputs[0], &call.inputs[1]);
         call.attrs.bool("right")?;
         let narrow = call.attrs.bool("out_int32")?.unwrap_or(false);
@@ -51,13 +50,13 @@ const SEARCH: Def = Def {
         let dtype = if narrow { DType::I32 } else { DType::I64 };
         Ok(Signature::reads(2, TensorSpec::contiguous(dtype, x.shape())?))
     },
-};
+);
 
-const HISTOGRAM: Def = Def {
-    name: "histc",
-    summary: "the numbers of elements in bins of one width",
-    inputs: &[arg("x", "any shape; numbers")],
-    attrs: &[
+const HISTOGRAM: Def = Def::new(
+    "histc",
+    "the numbers of elements in bins of one width",
+    &[arg("x", "any shape; numbers")],
+    &[
         arg("bins", "the number of bins").int().or("100"),
         arg("min", "the start of the first bin").number().or("0"),
         arg(
@@ -67,8 +66,7 @@ const HISTOGRAM: Def = Def {
         .number()
         .optional(),
     ],
-    arity: Arity::Listed,
-    rule: |call| {
+    |call| {
         let x = &call.inputs[0];
         let bins = call.attrs.int("bins")?.unwrap_or(100);
         let (least, most) = (Scalar::of(call.attrs, "min")?, Scalar::of(call.attrs, "max")?);
@@ -83,7 +81,7 @@ const HISTOGRAM: Def = Def {
         }
         Ok(Signature::reads(1, TensorSpec::contiguous(x.dtype, &[bins])?))
     },
-};
+);
 
 /// Returns a bound of `histc`.
 pub fn range(bound: Option<Scalar>) -> f64 {
@@ -95,11 +93,11 @@ pub fn range(bound: Option<Scalar>) -> f64 {
     }
 }
 
-const UNIQUE: Def = Def {
-    name: "unique",
-    summary: "the distinct elements or slices of x, the position of each, and their counts",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[
+const UNIQUE: Def = Def::new(
+    "unique",
+    "the distinct elements or slices of x, the position of each, and their counts",
+    &[arg("x", "any shape")],
+    &[
         arg("dim", "0: slices along the first dimension").int().or("all"),
         arg("consecutive", "only of neighbours one is dropped, else the result is sorted")
             .flag()
@@ -109,8 +107,7 @@ const UNIQUE: Def = Def {
             .or("false"),
         arg("return_counts", "whether to return counts, else an empty tensor").flag().or("false"),
     ],
-    arity: Arity::Listed,
-    rule: |call| {
+    |call| {
         let x = &call.inputs[0];
         call.attrs.bool("consecutive")?;
         let flag = |name| Ok(call.attrs.bool(name)?.unwrap_or(false));
@@ -139,18 +136,18 @@ const UNIQUE: Def = Def {
             workspace: 0,
         })
     },
-};
+)
+.unsigned();
 
-const MODE: Def = Def {
-    name: "mode",
-    summary: "the most frequent element along a dimension, the least of several, and an index",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[
+const MODE: Def = Def::new(
+    "mode",
+    "the most frequent element along a dimension, the least of several, and an index",
+    &[arg("x", "any shape")],
+    &[
         arg("dim", "the dimension, negative from the end").int().or("-1"),
         arg("keepdim", "keep the dimension with length 1").flag().or("false"),
     ],
-    arity: Arity::Listed,
-    rule: |call| {
+    |call| {
         let x = &call.inputs[0];
         let dim = dimension(call.attrs.int("dim")?.unwrap_or(-1), x.layout.rank())?;
         let keep = call.attrs.bool("keepdim")?.unwrap_or(false);
@@ -172,18 +169,17 @@ const MODE: Def = Def {
             workspace: 0,
         })
     },
-};
+);
 
-const NONZERO: Def = Def {
-    name: "nonzero_static",
-    summary: "the indices of the first nonzero elements, a row for each, and then fill_value",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[
+const NONZERO: Def = Def::new(
+    "nonzero_static",
+    "the indices of the first nonzero elements, a row for each, and then fill_value",
+    &[arg("x", "any shape")],
+    &[
         arg("size", "the number of rows").int(),
         arg("fill_value", "the elements of rows without an index").number().or("-1"),
     ],
-    arity: Arity::Listed,
-    rule: |call| {
+    |call| {
         let x = &call.inputs[0];
         let size = required("size", call.attrs.int("size")?)?;
         call.attrs.int("fill_value")?;
@@ -192,4 +188,5 @@ const NONZERO: Def = Def {
         };
         Ok(Signature::reads(1, TensorSpec::contiguous(DType::I64, &[size, x.layout.rank()])?))
     },
-};
+)
+.complex();

@@ -14,25 +14,24 @@
 use millstream_types::{DType, Layout, Result, TensorSpec};
 
 use crate::args::{Scalar, required};
-use crate::def::{Arity, Def, arg};
+use crate::def::{Def, arg};
 use crate::elementwise::refuse;
 use crate::layouts::is_dense;
 use crate::schema::{CallSpec, Signature};
 
 pub(crate) const OPS: &[Def] = &[FULL, ARANGE, SCRUB];
 
-const FULL: Def = Def {
-    name: "full",
-    summary: "a new tensor with every element set to a value",
-    inputs: &[],
-    attrs: &[
+const FULL: Def = Def::new(
+    "full",
+    "a new tensor with every element set to a value",
+    &[],
+    &[
         arg("shape", "the lengths of the dimensions").ints(),
         arg("value", "a number that the dtype can hold").number(),
         arg("dtype", "the dtype").dtype().or("that of the value"),
         arg("strides", "the strides of the dense result").ints().or("row-major"),
     ],
-    arity: Arity::Listed,
-    rule: |call| {
+    |call| {
         let shape = lengths(call, "shape")?;
         let shape = required("shape", shape)?;
         let value = required("value", Scalar::of(call.attrs, "value")?)?;
@@ -61,7 +60,9 @@ const FULL: Def = Def {
         };
         Ok(Signature::reads(0, TensorSpec::new(dtype, layout)?))
     },
-};
+)
+.complex()
+.unsigned();
 
 /// Returns a list of lengths or strides.
 pub(crate) fn lengths(call: CallSpec<'_>, name: &'static str) -> Result<Option<Vec<usize>>> {
@@ -73,13 +74,12 @@ pub(crate) fn lengths(call: CallSpec<'_>, name: &'static str) -> Result<Option<V
 }
 
 /// Machines that check memory run `scrub` on free blocks: a program that reads them gets NaN.
-const SCRUB: Def = Def {
-    name: "scrub",
-    summary: "no result; sets all bits of its workspace, so that every float there is NaN",
-    inputs: &[],
-    attrs: &[arg("bytes", "the size of the workspace").int().or("0")],
-    arity: Arity::Listed,
-    rule: |call| {
+const SCRUB: Def = Def::new(
+    "scrub",
+    "no result; sets all bits of its workspace, so that every float there is NaN",
+    &[],
+    &[arg("bytes", "the size of the workspace").int().or("0")],
+    |call| {
         let bytes = call.attrs.int("bytes")?.unwrap_or(0);
         match usize::try_from(bytes) {
             Ok(workspace) => Ok(Signature {
@@ -90,21 +90,21 @@ const SCRUB: Def = Def {
             Err(_) => refuse("bytes", format!("expected a number of 0 or more, got {bytes}")),
         }
     },
-};
+);
 
-const ARANGE: Def = Def {
-    name: "arange",
-    summary: "the numbers from start up to but excluding end, in steps of step",
-    inputs: &[],
-    attrs: &[
+const ARANGE: Def = Def::new(
+    "arange",
+    "the numbers from start up to but excluding end, in steps of step",
+    &[],
+    &[
         arg("start", "the first number").number().or("0"),
         arg("end", "the end, which is excluded").number(),
         arg("step", "the difference between consecutive numbers").number().or("1"),
         arg("dtype", "the dtype").dtype().or("i64 for whole numbers, else f32"),
     ],
-    arity: Arity::Listed,
-    rule: arange,
-};
+    arange,
+)
+.unsigned();
 
 fn arange(call: CallSpec<'_>) -> Result<Signature> {
     let number = |name: &str, default: Option<i64>| -> Result<Scalar> {

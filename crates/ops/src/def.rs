@@ -38,19 +38,16 @@ impl Arity {
 }
 
 /// The definition of an op as a constant: the shortest way to write an [`Op`]. All standard ops are
-/// defined so. Complex operands are refused, and those of u16, u32 and u64.
+/// defined so. Complex operands are refused, and those of u16, u32 and u64, unless the definition
+/// says otherwise.
 ///
 /// ```
-/// use millstream_ops::{ArgDoc, Arity, Def, Op, Signature};
+/// use millstream_ops::{ArgDoc, Def, Op, Signature};
 ///
-/// const DOUBLE: Def = Def {
-///     name: "demo::double",
-///     summary: "x + x",
-///     inputs: &[ArgDoc::new("x", "any shape")],
-///     attrs: &[],
-///     arity: Arity::Listed,
-///     rule: |call| Ok(Signature::reads(1, call.inputs[0].clone())),
-/// };
+/// const DOUBLE: Def =
+///     Def::new("demo::double", "x + x", &[ArgDoc::new("x", "any shape")], &[], |call| {
+///         Ok(Signature::reads(1, call.inputs[0].clone()))
+///     });
 /// assert_eq!(DOUBLE.inputs().len(), 1);
 /// ```
 #[derive(Clone, Copy)]
@@ -67,6 +64,49 @@ pub struct Def {
     pub arity: Arity,
     /// Returns the signature of a call, or why it is refused: [`Op::signature`].
     pub rule: fn(CallSpec<'_>) -> Result<Signature>,
+    /// Whether it is defined for complex numbers.
+    pub(crate) is_complex: bool,
+    /// Whether it is defined for u16, u32 and u64.
+    pub(crate) is_unsigned: bool,
+}
+
+impl Def {
+    /// Returns the definition of an op: its name, one sentence on the result, its tensors, its
+    /// arguments, and the rule of its signature.
+    pub const fn new(
+        name: &'static str,
+        summary: &'static str,
+        inputs: &'static [ArgDoc],
+        attrs: &'static [ArgDoc],
+        rule: fn(CallSpec<'_>) -> Result<Signature>,
+    ) -> Def {
+        let (arity, is_complex, is_unsigned) = (Arity::Listed, false, false);
+        Def { name, summary, inputs, attrs, arity, rule, is_complex, is_unsigned }
+    }
+
+    /// Returns this op with optional tensors from a position on.
+    #[must_use]
+    pub const fn optional(self, from: usize) -> Def {
+        Def { arity: Arity::Optional(from), ..self }
+    }
+
+    /// Returns this op with this number of tensors or more.
+    #[must_use]
+    pub const fn many(self, least: usize) -> Def {
+        Def { arity: Arity::Many(least), ..self }
+    }
+
+    /// Returns this op, defined for complex numbers.
+    #[must_use]
+    pub const fn complex(self) -> Def {
+        Def { is_complex: true, ..self }
+    }
+
+    /// Returns this op, defined for u16, u32 and u64.
+    #[must_use]
+    pub const fn unsigned(self) -> Def {
+        Def { is_unsigned: true, ..self }
+    }
 }
 
 impl Op for Def {
@@ -87,11 +127,11 @@ impl Op for Def {
     }
 
     fn signature(&self, call: CallSpec<'_>) -> Result<Signature> {
-        complex::check_operands(self.name, call)?;
-        unsigned::check_operands(self.name, call)?;
+        complex::check_operands(self, call)?;
+        unsigned::check_operands(self, call)?;
         let signature = (self.rule)(call)?;
-        complex::check_results(self.name, &signature)?;
-        unsigned::check_results(self.name, &signature)?;
+        complex::check_results(self, &signature)?;
+        unsigned::check_results(self, &signature)?;
         Ok(signature)
     }
 

@@ -14,7 +14,7 @@ use millstream_types::{DType, Result, TensorSpec};
 
 use crate::args::required;
 use crate::checks;
-use crate::def::{Arity, Def, arg};
+use crate::def::{Def, arg};
 use crate::layouts;
 use crate::promotion::floating;
 use crate::random::{
@@ -24,11 +24,11 @@ use crate::random::{
 use crate::schema::{CallSpec, OutputSpec, Signature};
 
 pub(crate) const OPS: &[Def] = &[
-    Def {
-        name: "native_dropout",
-        summary: "x with elements set to 0 at random and the rest scaled, and a mask of the rest",
-        inputs: &[arg("x", "any shape"), OFFSET_TENSOR],
-        attrs: &[
+    Def::new(
+        "native_dropout",
+        "x with elements set to 0 at random and the rest scaled, and a mask of the rest",
+        &[arg("x", "any shape"), OFFSET_TENSOR],
+        &[
             arg("p", "the probability that an element is dropped").float(),
             arg("train", "whether elements are dropped").flag().or("true"),
             SEED_DOC,
@@ -36,20 +36,16 @@ pub(crate) const OPS: &[Def] = &[
             WHOLE_DOC,
             FIRST_DOC,
         ],
-        arity: Arity::Optional(1),
-        rule: dropout,
-    },
-    Def {
-        name: "native_dropout_backward",
-        summary: "the gradient of native_dropout: grad * mask * scale; f32 for integers",
-        inputs: &[
-            arg("grad", "the gradient of the result"),
-            arg("mask", "bool, of the shape of grad"),
-        ],
-        attrs: &[arg("scale", "the scale of the elements kept").float()],
-        arity: Arity::Listed,
-        rule: backward,
-    },
+        dropout,
+    )
+    .optional(1),
+    Def::new(
+        "native_dropout_backward",
+        "the gradient of native_dropout: grad * mask * scale; f32 for integers",
+        &[arg("grad", "the gradient of the result"), arg("mask", "bool, of the shape of grad")],
+        &[arg("scale", "the scale of the elements kept").float()],
+        backward,
+    ),
 ];
 
 fn dropout(call: CallSpec<'_>) -> Result<Signature> {

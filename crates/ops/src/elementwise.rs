@@ -102,8 +102,9 @@ pub(crate) fn in_place(call: CallSpec<'_>, dtype: DType) -> Result<Signature> {
     Ok(Signature { accesses, outputs, workspace: 0 })
 }
 
-/// Defines a table of elementwise ops, one row each: name, summary, tensors, arguments, arity, and
-/// the rule that checks the arguments and returns the dtype of the result.
+/// Defines a table of elementwise ops, one row each: name, summary, tensors, arguments, and the
+/// rule that checks the arguments and returns the dtype of the result; then what it is defined
+/// for besides real numbers: `complex`, `unsigned`.
 macro_rules! elementwise {
     ($table:ident = new; $($rows:tt)*) => {
         $crate::elementwise::elementwise! { @ $table, fresh, "", ""; $($rows)* }
@@ -118,16 +119,17 @@ macro_rules! elementwise {
         }
     };
     (@ $table:ident, $signature:ident, $suffix:literal, $note:literal;
-     $(($name:literal, $summary:literal, $inputs:expr, $attrs:expr, $arity:expr, $dtype:expr);)*
+     $(($name:literal, $summary:literal, $inputs:expr, $attrs:expr, $dtype:expr)
+       $($more:ident $(($value:expr))?)*;)*
     ) => {
-        pub(crate) const $table: &[$crate::def::Def] = &[$($crate::def::Def {
-            name: concat!($name, $suffix),
-            summary: concat!($summary, $note),
-            inputs: $inputs,
-            attrs: $attrs,
-            arity: $arity,
-            rule: |call| $crate::elementwise::$signature(call, $dtype(call)?),
-        }),*];
+        pub(crate) const $table: &[$crate::def::Def] = &[$($crate::def::Def::new(
+            concat!($name, $suffix),
+            concat!($summary, $note),
+            $inputs,
+            $attrs,
+            |call| $crate::elementwise::$signature(call, $dtype(call)?),
+        )
+        $(.$more($($value)?))*),*];
     };
 }
 pub(crate) use elementwise;

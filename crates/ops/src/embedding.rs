@@ -16,7 +16,7 @@ use millstream_types::{Dims, Result, TensorSpec};
 
 use crate::args::required;
 use crate::checks;
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
 const INDICES: ArgDoc = arg("indices", "any shape, of i64 or i32");
@@ -28,13 +28,12 @@ const SCALE: ArgDoc =
         .or("false");
 
 pub(crate) const OPS: &[Def] = &[
-    Def {
-        name: "embedding",
-        summary: "the rows of a table selected by indices",
-        inputs: &[arg("weight", "[rows,columns]"), INDICES],
-        attrs: &[PADDING, SCALE, arg("sparse", "ignored: gradients are dense").flag().ignored()],
-        arity: Arity::Listed,
-        rule: |call| {
+    Def::new(
+        "embedding",
+        "the rows of a table selected by indices",
+        &[arg("weight", "[rows,columns]"), INDICES],
+        &[PADDING, SCALE, arg("sparse", "ignored: gradients are dense").flag().ignored()],
+        |call| {
             let (weight, indices) = (&call.inputs[0], &call.inputs[1]);
             checks::index_dtype("embedding", "indices", indices)?;
             let &[_, columns] = weight.shape() else {
@@ -49,15 +48,14 @@ pub(crate) const OPS: &[Def] = &[
             shape.push(columns);
             Ok(Signature::reads(2, TensorSpec::contiguous(weight.dtype, &shape)?))
         },
-    },
-    Def {
-        name: "embedding_dense_backward",
-        summary: "the gradient of embedding for weight",
-        inputs: &[arg("grad", "the gradient of the result"), INDICES],
-        attrs: &[arg("num_weights", "the number of rows of the table").int(), PADDING, SCALE],
-        arity: Arity::Listed,
-        rule: backward,
-    },
+    ),
+    Def::new(
+        "embedding_dense_backward",
+        "the gradient of embedding for weight",
+        &[arg("grad", "the gradient of the result"), INDICES],
+        &[arg("num_weights", "the number of rows of the table").int(), PADDING, SCALE],
+        backward,
+    ),
 ];
 
 fn backward(call: CallSpec<'_>) -> Result<Signature> {

@@ -13,7 +13,7 @@
 
 use millstream_types::{DType, Dims, Result, TensorSpec};
 
-use crate::def::{Arity, Def, arg};
+use crate::def::{Def, arg};
 use crate::elementwise::refuse;
 use crate::reduce::{DIM, KEEPDIM, reduced, reduction};
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
@@ -33,7 +33,7 @@ const fn op(
     attrs: &'static [ArgDoc],
     rule: fn(CallSpec<'_>) -> Result<Signature>,
 ) -> Def {
-    Def { name, summary, inputs: X, attrs, arity: Arity::Listed, rule }
+    Def::new(name, summary, X, attrs, rule)
 }
 
 pub(crate) const OPS: &[Def] = &[

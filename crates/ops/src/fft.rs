@@ -15,7 +15,7 @@
 use millstream_types::{DType, Dims, Result, TensorSpec};
 
 use crate::args::{dimension, required};
-use crate::def::{Arity, Def, arg};
+use crate::def::{Def, arg};
 use crate::elementwise::refuse;
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
@@ -26,30 +26,29 @@ const NORMALIZATION: ArgDoc =
         .or("0");
 
 pub(crate) const OPS: &[Def] = &[
-    Def {
-        name: "_fft_c2c",
-        summary: "the Fourier transform of complex numbers, or its inverse",
-        inputs: &[arg("x", "complex, any shape")],
-        attrs: &[DIM, NORMALIZATION, arg("forward", "false: the inverse").flag()],
-        arity: Arity::Listed,
-        rule: |call| {
+    Def::new(
+        "_fft_c2c",
+        "the Fourier transform of complex numbers, or its inverse",
+        &[arg("x", "complex, any shape")],
+        &[DIM, NORMALIZATION, arg("forward", "false: the inverse").flag()],
+        |call| {
             let x = complex(call)?;
             dims(call, x.shape())?;
             required("forward", call.attrs.bool("forward")?)?;
             Ok(Signature::reads(1, TensorSpec::contiguous(x.dtype, x.shape())?))
         },
-    },
-    Def {
-        name: "_fft_r2c",
-        summary: "the Fourier transform of real numbers",
-        inputs: &[arg("x", "f32 or f64, any shape")],
-        attrs: &[
+    )
+    .complex(),
+    Def::new(
+        "_fft_r2c",
+        "the Fourier transform of real numbers",
+        &[arg("x", "f32 or f64, any shape")],
+        &[
             DIM,
             NORMALIZATION,
             arg("onesided", "whether the last dimension keeps the first half alone").flag(),
         ],
-        arity: Arity::Listed,
-        rule: |call| {
+        |call| {
             let x = &call.inputs[0];
             if !matches!(x.dtype, DType::F32 | DType::F64) {
                 return refuse("dtype", format!("expected f32 or f64, got {}", x.brief()));
@@ -61,18 +60,18 @@ pub(crate) const OPS: &[Def] = &[
             }
             Ok(Signature::reads(1, TensorSpec::contiguous(x.dtype.complex(), &shape)?))
         },
-    },
-    Def {
-        name: "_fft_c2r",
-        summary: "the real numbers whose Fourier transform begins with x",
-        inputs: &[arg("x", "complex, any shape")],
-        attrs: &[
+    )
+    .complex(),
+    Def::new(
+        "_fft_c2r",
+        "the real numbers whose Fourier transform begins with x",
+        &[arg("x", "complex, any shape")],
+        &[
             DIM,
             NORMALIZATION,
             arg("last_dim_size", "the length of the last transformed dimension").int(),
         ],
-        arity: Arity::Listed,
-        rule: |call| {
+        |call| {
             let x = complex(call)?;
             let last = last(dims(call, x.shape())?)?;
             let given = required("last_dim_size", call.attrs.int("last_dim_size")?)?;
@@ -86,7 +85,8 @@ pub(crate) const OPS: &[Def] = &[
             shape[last] = length;
             Ok(Signature::reads(1, TensorSpec::contiguous(x.dtype.part(), &shape)?))
         },
-    },
+    )
+    .complex(),
 ];
 
 fn complex<'a>(call: CallSpec<'a>) -> Result<&'a TensorSpec> {

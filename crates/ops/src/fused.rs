@@ -27,7 +27,7 @@ use millstream_types::text::{Cursor, TextError, parse_attrs, print_attrs};
 use millstream_types::{Attrs, DType, Error, Result, TensorSpec};
 use smallvec::SmallVec;
 
-use crate::def::{Arity, Def, arg};
+use crate::def::{Def, arg};
 use crate::elementwise::refuse;
 use crate::schema::{CallSpec, Op, OutputSpec, Signature};
 use crate::{arith, compare, copy, pointwise, ternary};
@@ -44,13 +44,12 @@ pub const MAX_INPUTS: usize = 8;
 /// The maximal number of steps of a program.
 pub const MAX_STEPS: usize = 64;
 
-pub(crate) const OPS: &[Def] = &[Def {
-    name: FUSED,
-    summary: "the last result of a program of elementwise calls, as if they were made one by one",
-    inputs: &[arg("inputs", "the tensors that the program reads, at most 8")],
-    attrs: &[arg(PROGRAM, "the steps, as in \"tanh(%0);mul(#0,%1);add(#1,%2|alpha=2)\"").text()],
-    arity: Arity::Many(1),
-    rule: |call| {
+pub(crate) const OPS: &[Def] = &[Def::new(
+    FUSED,
+    "the last result of a program of elementwise calls, as if they were made one by one",
+    &[arg("inputs", "the tensors that the program reads, at most 8")],
+    &[arg(PROGRAM, "the steps, as in \"tanh(%0);mul(#0,%1);add(#1,%2|alpha=2)\"").text()],
+    |call| {
         let program = Program::of(call.attrs)?;
         if let Some(step) = program.steps.iter().find(|step| step.is_in_place()) {
             return refuse(PROGRAM, format!("{step}: expected an op that returns a new tensor"));
@@ -61,7 +60,8 @@ pub(crate) const OPS: &[Def] = &[Def {
             None => refuse(PROGRAM, "expected at least one step"),
         }
     },
-}];
+)
+.many(1)];
 
 /// The tables of the ops whose calls may be steps.
 const STEPS: &[&[Def]] = &[

@@ -19,7 +19,7 @@ use millstream_types::{Access, DType, Result, TensorSpec};
 use smallvec::SmallVec;
 
 use crate::args::required;
-use crate::def::{Arity, Def, arg};
+use crate::def::{Def, arg};
 use crate::elementwise::refuse;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
@@ -39,62 +39,54 @@ const BACKWARD: &[ArgDoc] = &[
 ];
 
 const fn sampler(name: &'static str, rule: fn(CallSpec<'_>) -> Result<Signature>) -> Def {
-    Def {
-        name,
-        summary: "samples of x at the points of a grid",
-        inputs: &[X, GRID],
-        attrs: ATTRS,
-        arity: Arity::Listed,
-        rule,
-    }
+    Def::new(name, "samples of x at the points of a grid", &[X, GRID], ATTRS, rule)
 }
 
 const fn gradient(name: &'static str, rule: fn(CallSpec<'_>) -> Result<Signature>) -> Def {
-    Def {
+    Def::new(
         name,
-        summary: "the gradients of samples: of x, and of the grid",
-        inputs: &[GRAD, X, GRID],
-        attrs: BACKWARD,
-        arity: Arity::Listed,
+        "the gradients of samples: of x, and of the grid",
+        &[GRAD, X, GRID],
+        BACKWARD,
         rule,
-    }
+    )
 }
+
+const IMAGE_CELLS: &[ArgDoc] = &[
+    CELLS[0],
+    CELLS[1],
+    CELLS[2],
+    CELLS[3],
+    CELLS[4],
+    arg("batch_size", "the number of images").int(),
+    arg("channels", "of an image").int(),
+    arg("height", "of an image").int(),
+    arg("width", "of an image").int(),
+];
 
 pub(crate) const OPS: &[Def] = &[
     sampler("grid_sampler_2d", |call| samples(call, 2)),
     sampler("grid_sampler_3d", |call| samples(call, 3)),
     gradient("grid_sampler_2d_backward", |call| gradients(call, 2)),
     gradient("grid_sampler_3d_backward", |call| gradients(call, 3)),
-    Def {
-        name: "roi_align",
-        summary: "the means of samples in the cells of boxes",
-        inputs: &[arg("x", "[n,c,h,w]; f32 or f64"), ROIS],
-        attrs: CELLS,
-        arity: Arity::Listed,
-        rule: |call| {
+    Def::new(
+        "roi_align",
+        "the means of samples in the cells of boxes",
+        &[arg("x", "[n,c,h,w]; f32 or f64"), ROIS],
+        CELLS,
+        |call| {
             let x = &call.inputs[0];
             let (boxes, [height, width]) = cells(call, x)?;
             let shape = [boxes, x.shape()[1], height, width];
             Ok(Signature::reads(2, TensorSpec::contiguous(x.dtype, &shape)?))
         },
-    },
-    Def {
-        name: "_roi_align_backward",
-        summary: "the gradient of `roi_align`",
-        inputs: &[GRAD, ROIS],
-        attrs: &[
-            CELLS[0],
-            CELLS[1],
-            CELLS[2],
-            CELLS[3],
-            CELLS[4],
-            arg("batch_size", "the number of images").int(),
-            arg("channels", "of an image").int(),
-            arg("height", "of an image").int(),
-            arg("width", "of an image").int(),
-        ],
-        arity: Arity::Listed,
-        rule: |call| {
+    ),
+    Def::new(
+        "_roi_align_backward",
+        "the gradient of `roi_align`",
+        &[GRAD, ROIS],
+        IMAGE_CELLS,
+        |call| {
             let grad = &call.inputs[0];
             let (boxes, [height, width]) = cells(call, grad)?;
             let shape = ["batch_size", "channels", "height", "width"].map(|of| length(call, of));
@@ -105,14 +97,13 @@ pub(crate) const OPS: &[Def] = &[
             }
             Ok(Signature::reads(2, TensorSpec::contiguous(grad.dtype, &shape)?))
         },
-    },
-    Def {
-        name: "nms_mask",
-        summary: "which boxes no kept one before covers",
-        inputs: &[arg("boxes", "[n,4], of two corners; f32 or f64")],
-        attrs: &[arg("iou_threshold", "the greatest share of the union").float()],
-        arity: Arity::Listed,
-        rule: |call| {
+    ),
+    Def::new(
+        "nms_mask",
+        "which boxes no kept one before covers",
+        &[arg("boxes", "[n,4], of two corners; f32 or f64")],
+        &[arg("iou_threshold", "the greatest share of the union").float()],
+        |call| {
             let boxes = &call.inputs[0];
             let &[count, 4] = boxes.shape() else {
                 return refuse("shape", format!("expected boxes [n,4], got {}", boxes.brief()));
@@ -121,7 +112,7 @@ pub(crate) const OPS: &[Def] = &[
             required("iou_threshold", call.attrs.float("iou_threshold")?)?;
             Ok(Signature::reads(1, TensorSpec::contiguous(DType::Bool, &[count])?))
         },
-    },
+    ),
 ];
 
 const ROIS: ArgDoc = arg("rois", "[k,5]: an image's number, and the corners of a box; x's dtype");

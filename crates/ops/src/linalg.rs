@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use crate::args::choice;
 use crate::broadcast::broadcast;
-use crate::def::{Arity, Def, arg};
+use crate::def::{Def, arg};
 use crate::elementwise::refuse;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
@@ -26,14 +26,8 @@ const PIVOTS: ArgDoc = arg("pivots", "i32; [..,min(m,n)]");
 
 macro_rules! linalg {
     ($(($name:literal, $summary:literal, $inputs:expr, $attrs:expr, $rule:expr);)*) => {
-        pub(crate) const OPS: &[Def] = &[$(Def {
-            name: $name,
-            summary: $summary,
-            inputs: $inputs,
-            attrs: $attrs,
-            arity: Arity::Listed,
-            rule: $rule,
-        }),*];
+        pub(crate) const OPS: &[Def] =
+            &[$(Def::new($name, $summary, $inputs, $attrs, $rule).complex()),*];
     };
 }
 
@@ -91,13 +85,22 @@ linalg! {
         fresh(call, [like(&call.inputs[0], call.inputs[0].shape())?])
      });
     ("linalg_ldl_factor_ex", "the packed L D Lᵀ factors of a symmetric A, the pivots, and info",
-     &[SQUARE], &[arg("hermitian", "whether A is Hermitian").flag().or("false"), CHECK], lu_factors);
+     &[SQUARE], &[arg("hermitian", "whether A is Hermitian").flag().or("false"), CHECK],
+     lu_factors);
     ("linalg_ldl_solve", "the solution X of A X = B by the packed L D Lᵀ factors of A",
      &[arg("LD", "[..,n,n]"), PIVOTS, arg("B", "[..,n,k]")],
      &[arg("hermitian", "whether A is Hermitian").flag().or("false")], |call| solution(call, 2));
-    ("linalg_lstsq", "the least squares solution of A X = B, with residuals, ranks and singular values", &[A, arg("B", "[..,m,k] or [..,m]")],
-     &[arg("rcond", "the least singular value that counts, relative to the greatest").float().optional(),
-       arg("driver", "\"gelsy\", \"gels\", \"gelsd\" or \"gelss\", which differ in the results returned").text().or("gelsy")], least_squares);
+    ("linalg_lstsq",
+     "the least squares solution of A X = B, with residuals, ranks and singular values",
+     &[A, arg("B", "[..,m,k] or [..,m]")],
+     &[arg("rcond", "the least singular value that counts, relative to the greatest")
+           .float()
+           .optional(),
+       arg("driver",
+           "\"gelsy\", \"gels\", \"gelsd\" or \"gelss\", which differ in the results returned")
+           .text()
+           .or("gelsy")],
+     least_squares);
 }
 
 /// Returns the lengths of the batches, the rows and the columns of an operand.

@@ -15,7 +15,7 @@ use millstream_types::{Result, TensorSpec};
 
 use crate::args::Scalar;
 use crate::broadcast::broadcast;
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::matmul;
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
@@ -26,31 +26,23 @@ const FACTORS: &[ArgDoc] = &[
 
 pub(crate) const OPS: &[Def] = &[ADDMM, BADDBMM];
 
-const ADDMM: Def = Def {
-    name: "addmm",
-    summary: "beta * bias + alpha * the matrix product of x and y",
-    inputs: &[
-        arg("bias", "a shape that broadcasts to [m,n]"),
-        arg("x", "[m,k]"),
-        arg("y", "[k,n]"),
-    ],
-    attrs: FACTORS,
-    arity: Arity::Listed,
-    rule: |call| rule(call, "addmm", 2),
-};
+const ADDMM: Def = Def::new(
+    "addmm",
+    "beta * bias + alpha * the matrix product of x and y",
+    &[arg("bias", "a shape that broadcasts to [m,n]"), arg("x", "[m,k]"), arg("y", "[k,n]")],
+    FACTORS,
+    |call| rule(call, "addmm", 2),
+)
+.complex();
 
-const BADDBMM: Def = Def {
-    name: "baddbmm",
-    summary: "beta * bias + alpha * the batched matrix product of x and y",
-    inputs: &[
-        arg("bias", "a shape that broadcasts to [b,m,n]"),
-        arg("x", "[b,m,k]"),
-        arg("y", "[b,k,n]"),
-    ],
-    attrs: FACTORS,
-    arity: Arity::Listed,
-    rule: |call| rule(call, "baddbmm", 3),
-};
+const BADDBMM: Def = Def::new(
+    "baddbmm",
+    "beta * bias + alpha * the batched matrix product of x and y",
+    &[arg("bias", "a shape that broadcasts to [b,m,n]"), arg("x", "[b,m,k]"), arg("y", "[b,k,n]")],
+    FACTORS,
+    |call| rule(call, "baddbmm", 3),
+)
+.complex();
 
 fn rule(call: CallSpec<'_>, op: &str, rank: usize) -> Result<Signature> {
     let [bias, x, y] = call.inputs else {

@@ -20,7 +20,7 @@ use millstream_types::{AttrValue, Attrs, Error, Layout, Result, TensorSpec};
 
 use crate::broadcast::broadcast;
 use crate::checks;
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::layouts;
 use crate::reduce::SUM_PART;
 use crate::schema::{ArgDoc, CallSpec, Signature};
@@ -78,17 +78,9 @@ const fn pair(
 ) -> [Def; 2] {
     let [name, backward] = names;
     let [summary, gradient] = summaries;
-    let arity = Arity::Listed;
     [
-        Def { name, summary, inputs: &[X, TARGET], attrs, arity, rule: rules[0] },
-        Def {
-            name: backward,
-            summary: gradient,
-            inputs: &[GRAD, X, TARGET],
-            attrs,
-            arity,
-            rule: rules[1],
-        },
+        Def::new(name, summary, &[X, TARGET], attrs, rules[0]),
+        Def::new(backward, gradient, &[GRAD, X, TARGET], attrs, rules[1]),
     ]
 }
 
@@ -129,13 +121,12 @@ const HUBER: [Def; 2] = pair(
     ],
 );
 
-const CROSS_ENTROPY: Def = Def {
-    name: "binary_cross_entropy",
-    summary: "the binary cross entropy of probabilities x and targets between 0 and 1",
-    inputs: &[X, LIKE_X, WEIGHT],
-    attrs: &[REDUCTION],
-    arity: Arity::Optional(2),
-    rule: |call| {
+const CROSS_ENTROPY: Def = Def::new(
+    "binary_cross_entropy",
+    "the binary cross entropy of probabilities x and targets between 0 and 1",
+    &[X, LIKE_X, WEIGHT],
+    &[REDUCTION],
+    |call| {
         let op = "binary_cross_entropy";
         let listed = checks::listed_inputs(call, 3)?;
         let [Some(x), Some(target), weight] = listed[..] else {
@@ -146,15 +137,15 @@ const CROSS_ENTROPY: Def = Def {
         factor(op, "weight", weight, x)?;
         reduced(call, x, layouts::preserved(x)?)
     },
-};
+)
+.optional(2);
 
-const CROSS_ENTROPY_BACKWARD: Def = Def {
-    name: "binary_cross_entropy_backward",
-    summary: "the gradient of binary_cross_entropy",
-    inputs: &[GRAD, X, LIKE_X, WEIGHT],
-    attrs: &[REDUCTION],
-    arity: Arity::Optional(3),
-    rule: |call| {
+const CROSS_ENTROPY_BACKWARD: Def = Def::new(
+    "binary_cross_entropy_backward",
+    "the gradient of binary_cross_entropy",
+    &[GRAD, X, LIKE_X, WEIGHT],
+    &[REDUCTION],
+    |call| {
         let op = "binary_cross_entropy_backward";
         let listed = checks::listed_inputs(call, 4)?;
         let [Some(grad), Some(x), Some(target), weight] = listed[..] else {
@@ -168,15 +159,15 @@ const CROSS_ENTROPY_BACKWARD: Def = Def {
         let output = TensorSpec::new(x.dtype, layouts::preserved(x)?)?;
         Ok(Signature::reads(call.inputs.len(), output))
     },
-};
+)
+.optional(3);
 
-const LOGITS: Def = Def {
-    name: "binary_cross_entropy_with_logits",
-    summary: "the binary cross entropy of the sigmoid of x and targets between 0 and 1",
-    inputs: &[X, LIKE_X, WEIGHT, POSITIVE],
-    attrs: &[REDUCTION],
-    arity: Arity::Optional(2),
-    rule: |call| {
+const LOGITS: Def = Def::new(
+    "binary_cross_entropy_with_logits",
+    "the binary cross entropy of the sigmoid of x and targets between 0 and 1",
+    &[X, LIKE_X, WEIGHT, POSITIVE],
+    &[REDUCTION],
+    |call| {
         let op = "binary_cross_entropy_with_logits";
         let listed = checks::listed_inputs(call, 4)?;
         let [Some(x), Some(target), weight, positive] = listed[..] else {
@@ -188,7 +179,8 @@ const LOGITS: Def = Def {
         factor(op, "pos_weight", positive, x)?;
         reduced(call, x, layouts::elementwise(&[target], x.shape())?)
     },
-};
+)
+.optional(2);
 
 pub(crate) const OPS: &[Def] = &[
     MSE[0],

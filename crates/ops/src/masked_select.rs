@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use millstream_types::{Access, DType, Result, TensorSpec};
 
 use crate::broadcast::broadcast;
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::schema::{CallSpec, OutputSpec, Signature};
 
 /// The number of mask elements that are counted as one block. The workspace holds a count for each
@@ -21,13 +21,12 @@ pub const SELECT_BLOCK: usize = 1 << 14;
 
 pub(crate) const OPS: &[Def] = &[MASKED_SELECT, NONZERO];
 
-const NONZERO: Def = Def {
-    name: "nonzero",
-    summary: "the indices of the nonzero elements, a row for each",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[],
-    arity: Arity::Listed,
-    rule: |call| {
+const NONZERO: Def = Def::new(
+    "nonzero",
+    "the indices of the nonzero elements, a row for each",
+    &[arg("x", "any shape")],
+    &[],
+    |call| {
         let x = &call.inputs[0];
         let bound = TensorSpec::contiguous(DType::I64, &[x.numel(), x.layout.rank()])?;
         Ok(Signature {
@@ -36,16 +35,19 @@ const NONZERO: Def = Def {
             workspace: 0,
         })
     },
-};
+)
+.complex()
+.unsigned();
 
-const MASKED_SELECT: Def = Def {
-    name: "masked_select",
-    summary: "the elements of x where the mask is true, in row-major order",
-    inputs: &[arg("x", "any shape"), arg("mask", "bool; a shape that broadcasts with x")],
-    attrs: &[],
-    arity: Arity::Listed,
+const MASKED_SELECT: Def = Def::new(
+    "masked_select",
+    "the elements of x where the mask is true, in row-major order",
+    &[arg("x", "any shape"), arg("mask", "bool; a shape that broadcasts with x")],
+    &[],
     rule,
-};
+)
+.complex()
+.unsigned();
 
 fn rule(call: CallSpec<'_>) -> Result<Signature> {
     let (x, mask) = (&call.inputs[0], &call.inputs[1]);

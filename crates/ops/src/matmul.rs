@@ -17,7 +17,7 @@
 use millstream_types::{DType, Dims, Result, TensorSpec};
 
 use crate::broadcast::broadcast;
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::schema::{CallSpec, Signature};
 
 /// The decomposition of a product of two tensors into products of matrices.
@@ -60,14 +60,14 @@ impl Product {
 
 pub(crate) const OPS: &[Def] = &[MATMUL];
 
-const MATMUL: Def = Def {
-    name: "matmul",
-    summary: "the matrix product of x and y, with leading dimensions broadcast",
-    inputs: &[arg("x", "[k] or [..,m,k]"), arg("y", "[k] or [..,k,n], of x's dtype")],
-    attrs: &[],
-    arity: Arity::Listed,
+const MATMUL: Def = Def::new(
+    "matmul",
+    "the matrix product of x and y, with leading dimensions broadcast",
+    &[arg("x", "[k] or [..,m,k]"), arg("y", "[k] or [..,k,n], of x's dtype")],
+    &[],
     rule,
-};
+)
+.complex();
 
 fn rule(call: CallSpec<'_>) -> Result<Signature> {
     Ok(Signature::reads(2, result("matmul", &call.inputs[0], &call.inputs[1])?))

@@ -14,7 +14,7 @@
 use millstream_types::{Access, Attrs, DType, Result, TensorSpec};
 use smallvec::SmallVec;
 
-use crate::def::{Arity, Def, arg};
+use crate::def::{Def, arg};
 use crate::elementwise::refuse;
 use crate::fused::{PROGRAM, Program};
 use crate::schema::{OutputSpec, Signature};
@@ -34,12 +34,12 @@ pub const UNLESS: &str = "unless";
 /// The argument that names the number that an element which is not finite sets.
 pub const FOUND: &str = "found";
 
-pub(crate) const OPS: &[Def] = &[Def {
-    name: MULTI_TENSOR,
-    summary: "a program of elementwise calls, new or in place, for each set of a list of sets of \
+pub(crate) const OPS: &[Def] = &[Def::new(
+    MULTI_TENSOR,
+    "a program of elementwise calls, new or in place, for each set of a list of sets of \
               tensors; returns for each set the last result, or the first tensor that is changed",
-    inputs: &[arg("tensors", "the tensors of all sets, and then those that all sets share")],
-    attrs: &[
+    &[arg("tensors", "the tensors of all sets, and then those that all sets share")],
+    &[
         arg(PROGRAM, "the steps, as in \"mul_(%0|other=0.9);add_(%0,%1)\"").text(),
         arg(COLUMNS, "the number of tensors of a set").int(),
         arg(SETS, "the number of sets").int().or("1"),
@@ -50,12 +50,12 @@ pub(crate) const OPS: &[Def] = &[Def {
             .int()
             .optional(),
     ],
-    arity: Arity::Many(1),
-    rule: |call| {
+    |call| {
         let sets = Sets::of(call.attrs, call.inputs.len())?;
         sets.signature(call.inputs)
     },
-}];
+)
+.many(1)];
 
 /// A call's program and the numbers of its tensors.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@
 use millstream_types::{DType, Result, TensorSpec};
 
 use crate::checks;
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::loss::{LossReduction, REDUCTION};
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
@@ -37,38 +37,34 @@ const BACKWARD: &[ArgDoc] = &[
 ];
 
 pub(crate) const OPS: &[Def] = &[
-    Def {
-        name: "nll_loss_forward",
-        summary: "the negative log-likelihood of classes, and the total weight",
-        inputs: FORWARD,
-        attrs: ATTRS,
-        arity: Arity::Optional(2),
-        rule: |call| forward(call, "nll_loss_forward", false),
-    },
-    Def {
-        name: "nll_loss_backward",
-        summary: "the gradient of nll_loss_forward",
-        inputs: BACKWARD,
-        attrs: ATTRS,
-        arity: Arity::Optional(3),
-        rule: |call| backward(call, "nll_loss_backward", false),
-    },
-    Def {
-        name: "nll_loss2d_forward",
-        summary: "the negative log-likelihood of a class for each pixel, and the total weight",
-        inputs: FORWARD,
-        attrs: ATTRS,
-        arity: Arity::Optional(2),
-        rule: |call| forward(call, "nll_loss2d_forward", true),
-    },
-    Def {
-        name: "nll_loss2d_backward",
-        summary: "the gradient of nll_loss2d_forward",
-        inputs: BACKWARD,
-        attrs: ATTRS,
-        arity: Arity::Optional(3),
-        rule: |call| backward(call, "nll_loss2d_backward", true),
-    },
+    Def::new(
+        "nll_loss_forward",
+        "the negative log-likelihood of classes, and the total weight",
+        FORWARD,
+        ATTRS,
+        |call| forward(call, "nll_loss_forward", false),
+    )
+    .optional(2),
+    Def::new("nll_loss_backward", "the gradient of nll_loss_forward", BACKWARD, ATTRS, |call| {
+        backward(call, "nll_loss_backward", false)
+    })
+    .optional(3),
+    Def::new(
+        "nll_loss2d_forward",
+        "the negative log-likelihood of a class for each pixel, and the total weight",
+        FORWARD,
+        ATTRS,
+        |call| forward(call, "nll_loss2d_forward", true),
+    )
+    .optional(2),
+    Def::new(
+        "nll_loss2d_backward",
+        "the gradient of nll_loss2d_forward",
+        BACKWARD,
+        ATTRS,
+        |call| backward(call, "nll_loss2d_backward", true),
+    )
+    .optional(3),
 ];
 
 /// Checks the tensors and arguments that both directions share.

@@ -19,7 +19,7 @@ use millstream_types::{DType, Dims, Layout, Result, TensorSpec};
 
 use crate::args::required;
 use crate::checks;
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::layouts;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
@@ -42,21 +42,20 @@ const PIXELS: ArgDoc = arg("HxW", "the product of the lengths of x's other dimen
 const GROUP: ArgDoc = arg("group", "the number of groups").int();
 
 pub(crate) const OPS: &[Def] = &[
-    Def {
-        name: "native_layer_norm",
-        summary: "normalises rows to mean 0 and variance 1, applies weight and bias",
-        inputs: &[X, WEIGHT, BIAS],
-        attrs: &[NORMALIZED, EPS],
-        arity: Arity::Optional(1),
-        rule: |call| forward(call, "native_layer_norm", layer),
-    },
-    Def {
-        name: "native_layer_norm_backward",
-        summary: "the gradient of native_layer_norm",
-        inputs: &[GRAD, X, MEAN, RSTD, WEIGHT, BIAS],
-        attrs: &[NORMALIZED, MASK],
-        arity: Arity::Optional(4),
-        rule: |call| {
+    Def::new(
+        "native_layer_norm",
+        "normalises rows to mean 0 and variance 1, applies weight and bias",
+        &[X, WEIGHT, BIAS],
+        &[NORMALIZED, EPS],
+        |call| forward(call, "native_layer_norm", layer),
+    )
+    .optional(1),
+    Def::new(
+        "native_layer_norm_backward",
+        "the gradient of native_layer_norm",
+        &[GRAD, X, MEAN, RSTD, WEIGHT, BIAS],
+        &[NORMALIZED, MASK],
+        |call| {
             let listed = checks::listed_inputs(call, 6)?;
             // Only a present parameter has a gradient.
             for (at, name) in [(4, "weight"), (5, "bias")] {
@@ -68,23 +67,24 @@ pub(crate) const OPS: &[Def] = &[
             }
             backward(call, "native_layer_norm_backward", layer)
         },
-    },
-    Def {
-        name: "native_group_norm",
-        summary: "normalises groups of channels to mean 0 and variance 1, applies weight and bias",
-        inputs: &[X, WEIGHT, BIAS],
-        attrs: &[BATCH, CHANNELS, PIXELS, GROUP, EPS],
-        arity: Arity::Optional(1),
-        rule: |call| forward(call, "native_group_norm", group),
-    },
-    Def {
-        name: "native_group_norm_backward",
-        summary: "the gradient of native_group_norm",
-        inputs: &[GRAD, X, MEAN, RSTD, WEIGHT],
-        attrs: &[BATCH, CHANNELS, PIXELS, GROUP, MASK],
-        arity: Arity::Optional(4),
-        rule: |call| backward(call, "native_group_norm_backward", group),
-    },
+    )
+    .optional(4),
+    Def::new(
+        "native_group_norm",
+        "normalises groups of channels to mean 0 and variance 1, applies weight and bias",
+        &[X, WEIGHT, BIAS],
+        &[BATCH, CHANNELS, PIXELS, GROUP, EPS],
+        |call| forward(call, "native_group_norm", group),
+    )
+    .optional(1),
+    Def::new(
+        "native_group_norm_backward",
+        "the gradient of native_group_norm",
+        &[GRAD, X, MEAN, RSTD, WEIGHT],
+        &[BATCH, CHANNELS, PIXELS, GROUP, MASK],
+        |call| backward(call, "native_group_norm_backward", group),
+    )
+    .optional(4),
 ];
 
 /// The decomposition of x into rows, and the shapes of the results.

@@ -12,7 +12,7 @@
 use millstream_types::{DType, Result};
 
 use crate::args::{Scalar, choice, required};
-use crate::def::{Arity, arg};
+use crate::def::arg;
 use crate::elementwise::{briefs, common, elementwise, refuse};
 use crate::promotion::floating;
 use crate::schema::{ArgDoc, CallSpec};
@@ -67,96 +67,91 @@ pub const APPROXIMATIONS: &[&str] = &["none", "tanh"];
 
 elementwise! {
     OPS = new, IN_PLACE = in place;
-    ("abs", "the absolute value of x", X, &[], Arity::Listed, size);
+    ("abs", "the absolute value of x", X, &[], size) complex;
     ("sign", "-1, 0 or 1 for negative, zero and positive x; x / abs(x) of a complex number", X, &[],
-     Arity::Listed, any);
-    ("round", "x rounded to the nearest whole number, ties to even", X, &[], Arity::Listed, number);
-    ("trunc", "x rounded towards zero", X, &[], Arity::Listed, number);
-    ("floor", "the greatest whole number less than or equal to x", X, &[], Arity::Listed, number);
-    ("ceil", "the least whole number greater than or equal to x", X, &[], Arity::Listed, number);
-    ("relu", "the greater of x and 0", X, &[], Arity::Listed, number);
-    ("exp", "e to the power of x", X, &[], Arity::Listed, float);
-    ("expm1", "e to the power of x, minus 1", X, &[], Arity::Listed, float);
-    ("log", "the natural logarithm of x", X, &[], Arity::Listed, float);
-    ("log2", "the logarithm of x to base 2", X, &[], Arity::Listed, float);
-    ("log1p", "the natural logarithm of 1 + x", X, &[], Arity::Listed, float);
-    ("sqrt", "the square root of x", X, &[], Arity::Listed, float);
-    ("rsqrt", "1 / the square root of x", X, &[], Arity::Listed, float);
-    ("reciprocal", "1 / x", X, &[], Arity::Listed, float);
-    ("sin", "the sine of x", X, &[], Arity::Listed, float);
-    ("cos", "the cosine of x", X, &[], Arity::Listed, float);
-    ("tanh", "the hyperbolic tangent of x", X, &[], Arity::Listed, float);
-    ("sigmoid", "1 / (1 + e^-x)", X, &[], Arity::Listed, float);
-    ("erf", "the error function of x", X, &[], Arity::Listed, float);
-    ("erfc", "1 minus the error function of x", X, &[], Arity::Listed, float);
-    ("lgamma", "the logarithm of the absolute value of the gamma function", X, &[], Arity::Listed,
-     float);
-    ("digamma", "the derivative of the logarithm of the gamma function", X, &[], Arity::Listed,
-     float);
-    ("erfinv", "the number whose error function is x", X, &[], Arity::Listed, float);
-    ("exp2", "2 to the power of x", X, &[], Arity::Listed, float);
-    ("log10", "the logarithm of x to base 10", X, &[], Arity::Listed, float);
-    ("tan", "the tangent of x", X, &[], Arity::Listed, float);
-    ("asin", "the angle whose sine is x", X, &[], Arity::Listed, float);
-    ("acos", "the angle whose cosine is x", X, &[], Arity::Listed, float);
-    ("atan", "the angle whose tangent is x", X, &[], Arity::Listed, float);
-    ("sinh", "the hyperbolic sine of x", X, &[], Arity::Listed, float);
-    ("cosh", "the hyperbolic cosine of x", X, &[], Arity::Listed, float);
-    ("asinh", "the number whose hyperbolic sine is x", X, &[], Arity::Listed, float);
-    ("acosh", "the number whose hyperbolic cosine is x", X, &[], Arity::Listed, float);
-    ("atanh", "the number whose hyperbolic tangent is x", X, &[], Arity::Listed, float);
-    ("sinc", "sin(pi * x) / (pi * x), and 1 where x is 0", X, &[], Arity::Listed, float);
-    ("deg2rad", "the angle in radians of one in degrees", X, &[], Arity::Listed, float);
-    ("rad2deg", "the angle in degrees of one in radians", X, &[], Arity::Listed, float);
-    ("logit", "log(x / (1 - x))", X, EPS, Arity::Listed, logit);
-    ("frac", "x without its whole part", X, &[], Arity::Listed, floats);
-    ("hardsigmoid", "x / 6 + 1 / 2, clamped to 0 and 1", X, &[], Arity::Listed, floats);
-    ("hardswish", "x times the hardsigmoid of x", X, &[], Arity::Listed, floats);
-    ("mish", "x times the tanh of the softplus of x", X, &[], Arity::Listed, floats);
-    ("gelu", "x times the cumulative normal distribution at x", X, GELU, Arity::Listed, gelu);
-    ("silu", "x times the sigmoid of x", X, &[], Arity::Listed, floats);
+      any) complex;
+    ("round", "x rounded to the nearest whole number, ties to even", X, &[], number);
+    ("trunc", "x rounded towards zero", X, &[], number);
+    ("floor", "the greatest whole number less than or equal to x", X, &[], number);
+    ("ceil", "the least whole number greater than or equal to x", X, &[], number);
+    ("relu", "the greater of x and 0", X, &[], number);
+    ("exp", "e to the power of x", X, &[], float) complex;
+    ("expm1", "e to the power of x, minus 1", X, &[], float) complex;
+    ("log", "the natural logarithm of x", X, &[], float) complex;
+    ("log2", "the logarithm of x to base 2", X, &[], float) complex;
+    ("log1p", "the natural logarithm of 1 + x", X, &[], float) complex;
+    ("sqrt", "the square root of x", X, &[], float) complex;
+    ("rsqrt", "1 / the square root of x", X, &[], float) complex;
+    ("reciprocal", "1 / x", X, &[], float) complex;
+    ("sin", "the sine of x", X, &[], float) complex;
+    ("cos", "the cosine of x", X, &[], float) complex;
+    ("tanh", "the hyperbolic tangent of x", X, &[], float) complex;
+    ("sigmoid", "1 / (1 + e^-x)", X, &[], float) complex;
+    ("erf", "the error function of x", X, &[], float);
+    ("erfc", "1 minus the error function of x", X, &[], float);
+    ("lgamma", "the logarithm of the absolute value of the gamma function", X, &[], float);
+    ("digamma", "the derivative of the logarithm of the gamma function", X, &[], float);
+    ("erfinv", "the number whose error function is x", X, &[], float);
+    ("exp2", "2 to the power of x", X, &[], float) complex;
+    ("log10", "the logarithm of x to base 10", X, &[], float) complex;
+    ("tan", "the tangent of x", X, &[], float) complex;
+    ("asin", "the angle whose sine is x", X, &[], float) complex;
+    ("acos", "the angle whose cosine is x", X, &[], float) complex;
+    ("atan", "the angle whose tangent is x", X, &[], float) complex;
+    ("sinh", "the hyperbolic sine of x", X, &[], float) complex;
+    ("cosh", "the hyperbolic cosine of x", X, &[], float) complex;
+    ("asinh", "the number whose hyperbolic sine is x", X, &[], float) complex;
+    ("acosh", "the number whose hyperbolic cosine is x", X, &[], float) complex;
+    ("atanh", "the number whose hyperbolic tangent is x", X, &[], float) complex;
+    ("sinc", "sin(pi * x) / (pi * x), and 1 where x is 0", X, &[], float) complex;
+    ("deg2rad", "the angle in radians of one in degrees", X, &[], float);
+    ("rad2deg", "the angle in degrees of one in radians", X, &[], float);
+    ("logit", "log(x / (1 - x))", X, EPS, logit);
+    ("frac", "x without its whole part", X, &[], floats);
+    ("hardsigmoid", "x / 6 + 1 / 2, clamped to 0 and 1", X, &[], floats);
+    ("hardswish", "x times the hardsigmoid of x", X, &[], floats);
+    ("mish", "x times the tanh of the softplus of x", X, &[], floats);
+    ("gelu", "x times the cumulative normal distribution at x", X, GELU, gelu);
+    ("silu", "x times the sigmoid of x", X, &[], floats) complex;
     ("elu", "scale * x where x is positive, else scale * alpha * (e^(input_scale * x) - 1)", X, ELU,
-     Arity::Listed, floats);
-    ("leaky_relu", "x where it is positive, else negative_slope * x", X, SLOPE, Arity::Listed,
-     floats);
-    ("hardtanh", "x clamped to min_val and max_val", X, HARDTANH, Arity::Listed, hardtanh);
+      floats);
+    ("leaky_relu", "x where it is positive, else negative_slope * x", X, SLOPE, floats);
+    ("hardtanh", "x clamped to min_val and max_val", X, HARDTANH, hardtanh);
     ("nan_to_num", "x with NaN and infinities replaced by finite numbers", X, FINITE,
-     Arity::Listed, finite);
+      finite) complex;
 }
 
 elementwise! {
     NEW = new;
-    ("softplus", "log(1 + e^(beta * x)) / beta", X, SOFTPLUS, Arity::Listed, floats);
-    ("isnan", "whether x is NaN", X, &[], Arity::Listed, truth);
-    ("isinf", "whether x is infinite", X, &[], Arity::Listed, truth);
-    ("isposinf", "whether x is infinity", X, &[], Arity::Listed, truth);
-    ("isneginf", "whether x is minus infinity", X, &[], Arity::Listed, truth);
-    ("signbit", "whether the sign of x is negative", X, &[], Arity::Listed, truth);
-    ("log_sigmoid", "the logarithm of the sigmoid of x", X, &[], Arity::Listed, floats);
-    ("softshrink", "x moved towards 0 by lambd, or 0 where it is nearer", X, LAMBD, Arity::Listed,
-     floats);
-    ("hardshrink", "x, and 0 where it is no further from 0 than lambd", X, LAMBD, Arity::Listed,
-     floats);
-    ("tanh_backward", "the gradient of tanh", GRAD_OUT, &[], Arity::Listed, floats);
-    ("sigmoid_backward", "the gradient of sigmoid", GRAD_OUT, &[], Arity::Listed, floats);
-    ("gelu_backward", "the gradient of gelu", GRAD_X, GELU, Arity::Listed, gelu);
-    ("silu_backward", "the gradient of silu", GRAD_X, &[], Arity::Listed, floats);
-    ("elu_backward", "the gradient of elu", GRAD_X, ELU_BACKWARD, Arity::Listed, elu_backward);
-    ("log_sigmoid_backward", "the gradient of log_sigmoid", GRAD_X, &[], Arity::Listed, floats);
-    ("hardsigmoid_backward", "the gradient of hardsigmoid", GRAD_X, &[], Arity::Listed, floats);
-    ("hardswish_backward", "the gradient of hardswish", GRAD_X, &[], Arity::Listed, floats);
-    ("mish_backward", "the gradient of mish", GRAD_X, &[], Arity::Listed, floats);
-    ("softshrink_backward", "the gradient of softshrink", GRAD_X, LAMBD, Arity::Listed, floats);
-    ("hardshrink_backward", "the gradient of hardshrink", GRAD_X, LAMBD, Arity::Listed, floats);
-    ("logit_backward", "the gradient of logit", GRAD_X, EPS, Arity::Listed, floats);
-    ("softplus_backward", "the gradient of softplus", GRAD_X, SOFTPLUS, Arity::Listed, floats);
+    ("softplus", "log(1 + e^(beta * x)) / beta", X, SOFTPLUS, floats);
+    ("isnan", "whether x is NaN", X, &[], truth) complex;
+    ("isinf", "whether x is infinite", X, &[], truth) complex;
+    ("isposinf", "whether x is infinity", X, &[], truth);
+    ("isneginf", "whether x is minus infinity", X, &[], truth);
+    ("signbit", "whether the sign of x is negative", X, &[], truth);
+    ("log_sigmoid", "the logarithm of the sigmoid of x", X, &[], floats);
+    ("softshrink", "x moved towards 0 by lambd, or 0 where it is nearer", X, LAMBD, floats);
+    ("hardshrink", "x, and 0 where it is no further from 0 than lambd", X, LAMBD, floats);
+    ("tanh_backward", "the gradient of tanh", GRAD_OUT, &[], floats) complex;
+    ("sigmoid_backward", "the gradient of sigmoid", GRAD_OUT, &[], floats) complex;
+    ("gelu_backward", "the gradient of gelu", GRAD_X, GELU, gelu);
+    ("silu_backward", "the gradient of silu", GRAD_X, &[], floats);
+    ("elu_backward", "the gradient of elu", GRAD_X, ELU_BACKWARD, elu_backward);
+    ("log_sigmoid_backward", "the gradient of log_sigmoid", GRAD_X, &[], floats);
+    ("hardsigmoid_backward", "the gradient of hardsigmoid", GRAD_X, &[], floats);
+    ("hardswish_backward", "the gradient of hardswish", GRAD_X, &[], floats);
+    ("mish_backward", "the gradient of mish", GRAD_X, &[], floats);
+    ("softshrink_backward", "the gradient of softshrink", GRAD_X, LAMBD, floats);
+    ("hardshrink_backward", "the gradient of hardshrink", GRAD_X, LAMBD, floats);
+    ("logit_backward", "the gradient of logit", GRAD_X, EPS, floats);
+    ("softplus_backward", "the gradient of softplus", GRAD_X, SOFTPLUS, floats);
 }
 
 elementwise! {
     BY_LAST = new by last;
     ("threshold_backward", "the gradient where x is greater than the threshold, else 0", GRAD_X,
-     THRESHOLD, Arity::Listed, threshold);
-    ("leaky_relu_backward", "the gradient of leaky_relu", GRAD_X, SLOPE_BACKWARD, Arity::Listed,
+     THRESHOLD, threshold);
+    ("leaky_relu_backward", "the gradient of leaky_relu", GRAD_X, SLOPE_BACKWARD,
      leaky_relu_backward);
 }
 

@@ -24,7 +24,7 @@ use millstream_types::{Attrs, DType, Dims, Error, Result, TensorSpec};
 
 use crate::args::required;
 use crate::checks;
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::layouts;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
@@ -131,13 +131,12 @@ const MAX: &[ArgDoc] = &[KERNEL, STRIDE, PADDING, DILATION, CEIL];
 const AVG: &[ArgDoc] = &[KERNEL, STRIDE, PADDING, CEIL, COUNT, DIVISOR];
 
 pub(crate) const OPS: &[Def] = &[
-    Def {
-        name: "max_pool2d_with_indices",
-        summary: "the maximum of each window, and its index",
-        inputs: &[X],
-        attrs: MAX,
-        arity: Arity::Listed,
-        rule: |call| {
+    Def::new(
+        "max_pool2d_with_indices",
+        "the maximum of each window, and its index",
+        &[X],
+        MAX,
+        |call| {
             let x = &call.inputs[0];
             checks::numbers("max_pool2d_with_indices", x)?;
             let shape = pooled(x, windows(call.attrs, x.shape())?.map(|w| w.count));
@@ -145,75 +144,58 @@ pub(crate) const OPS: &[Def] = &[
             signature.outputs.push(OutputSpec::Fresh(result(x, DType::I64, &shape)?));
             Ok(signature)
         },
-    },
-    Def {
-        name: "max_pool2d_with_indices_backward",
-        summary: "the gradient of max_pool2d_with_indices",
-        inputs: &[GRAD, X, arg("indices", "the indices, as returned by the op")],
-        attrs: MAX,
-        arity: Arity::Listed,
-        rule: |call| {
+    ),
+    Def::new(
+        "max_pool2d_with_indices_backward",
+        "the gradient of max_pool2d_with_indices",
+        &[GRAD, X, arg("indices", "the indices, as returned by the op")],
+        MAX,
+        |call| {
             let op = "max_pool2d_with_indices_backward";
             let x = &call.inputs[1];
             let shape = pooled(x, windows(call.attrs, x.shape())?.map(|w| w.count));
             checks::dtype_and_shape(op, "indices", Some(&call.inputs[2]), DType::I64, &shape)?;
             backward(op, call, &shape)
         },
-    },
-    Def {
-        name: "avg_pool2d",
-        summary: "the mean of each window",
-        inputs: &[X],
-        attrs: AVG,
-        arity: Arity::Listed,
-        rule: |call| {
-            let x = &call.inputs[0];
-            checks::numbers("avg_pool2d", x)?;
-            average("avg_pool2d", call.attrs)?;
-            let shape = pooled(x, windows(call.attrs, x.shape())?.map(|w| w.count));
-            Ok(Signature::reads(1, result(x, x.dtype, &shape)?))
-        },
-    },
-    Def {
-        name: "avg_pool2d_backward",
-        summary: "the gradient of avg_pool2d",
-        inputs: &[GRAD, X],
-        attrs: AVG,
-        arity: Arity::Listed,
-        rule: |call| {
-            let x = &call.inputs[1];
-            average("avg_pool2d_backward", call.attrs)?;
-            let shape = pooled(x, windows(call.attrs, x.shape())?.map(|w| w.count));
-            backward("avg_pool2d_backward", call, &shape)
-        },
-    },
-    Def {
-        name: "_adaptive_avg_pool2d",
-        summary: "the means of output_size windows that cover x",
-        inputs: &[X],
-        attrs: &[arg("output_size", "the number of windows: one number or two").ints()],
-        arity: Arity::Listed,
-        rule: |call| {
+    ),
+    Def::new("avg_pool2d", "the mean of each window", &[X], AVG, |call| {
+        let x = &call.inputs[0];
+        checks::numbers("avg_pool2d", x)?;
+        average("avg_pool2d", call.attrs)?;
+        let shape = pooled(x, windows(call.attrs, x.shape())?.map(|w| w.count));
+        Ok(Signature::reads(1, result(x, x.dtype, &shape)?))
+    }),
+    Def::new("avg_pool2d_backward", "the gradient of avg_pool2d", &[GRAD, X], AVG, |call| {
+        let x = &call.inputs[1];
+        average("avg_pool2d_backward", call.attrs)?;
+        let shape = pooled(x, windows(call.attrs, x.shape())?.map(|w| w.count));
+        backward("avg_pool2d_backward", call, &shape)
+    }),
+    Def::new(
+        "_adaptive_avg_pool2d",
+        "the means of output_size windows that cover x",
+        &[X],
+        &[arg("output_size", "the number of windows: one number or two").ints()],
+        |call| {
             let x = &call.inputs[0];
             checks::floats("_adaptive_avg_pool2d", x)?;
             spatial_lengths(x.shape())?;
             let size = required("output_size", pair(call.attrs, "output_size", 0)?)?;
             Ok(Signature::reads(1, result(x, x.dtype, &pooled(x, size))?))
         },
-    },
-    Def {
-        name: "_adaptive_avg_pool2d_backward",
-        summary: "the gradient of _adaptive_avg_pool2d",
-        inputs: &[GRAD, X],
-        attrs: &[],
-        arity: Arity::Listed,
-        rule: |call| {
+    ),
+    Def::new(
+        "_adaptive_avg_pool2d_backward",
+        "the gradient of _adaptive_avg_pool2d",
+        &[GRAD, X],
+        &[],
+        |call| {
             let (grad, x) = (&call.inputs[0], &call.inputs[1]);
             let size = spatial_lengths(grad.shape())?;
             spatial_lengths(x.shape())?;
             backward("_adaptive_avg_pool2d_backward", call, &pooled(x, size))
         },
-    },
+    ),
 ];
 
 /// Returns the shape of x with other spatial lengths.

@@ -37,7 +37,7 @@ use millstream_types::{Access, Attrs, DType, Dims, Layout, Result, TensorSpec};
 
 use crate::args::required;
 use crate::create::lengths;
-use crate::def::{Arity, Def, arg};
+use crate::def::{Def, arg};
 use crate::elementwise::refuse;
 use crate::layouts;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
@@ -86,22 +86,22 @@ macro_rules! distribution {
         $check:expr
     ) => {
         [
-            Def {
-                name: $new,
-                summary: concat!("a new tensor of ", $summary),
-                inputs: &[OFFSET_TENSOR],
-                attrs: &[SHAPE, $($attr,)* $dtype, SEED_DOC, OFFSET_DOC, WHOLE_DOC, FIRST_DOC],
-                arity: Arity::Optional(0),
-                rule: |call| created(call, $check),
-            },
-            Def {
-                name: $in_place,
-                summary: concat!("sets the elements of x to ", $summary, ", in place"),
-                inputs: &[TARGET, OFFSET_TENSOR],
-                attrs: &[$($attr,)* SEED_DOC, OFFSET_DOC, WHOLE_DOC, FIRST_DOC],
-                arity: Arity::Optional(1),
-                rule: |call| written(call, $check),
-            },
+            Def::new(
+                $new,
+                concat!("a new tensor of ", $summary),
+                &[OFFSET_TENSOR],
+                &[SHAPE, $($attr,)* $dtype, SEED_DOC, OFFSET_DOC, WHOLE_DOC, FIRST_DOC],
+                |call| created(call, $check),
+            )
+            .optional(0),
+            Def::new(
+                $in_place,
+                concat!("sets the elements of x to ", $summary, ", in place"),
+                &[TARGET, OFFSET_TENSOR],
+                &[$($attr,)* SEED_DOC, OFFSET_DOC, WHOLE_DOC, FIRST_DOC],
+                |call| written(call, $check),
+            )
+            .optional(1),
         ]
     };
 }
@@ -139,19 +139,18 @@ const INTEGERS: [Def; 2] = distribution!(
     integers
 );
 
-const BERNOULLI: Def = Def {
-    name: "bernoulli",
-    summary: "1 with a probability, else 0, for each element of x",
-    inputs: &[arg("x", "any shape; floats, the probabilities, unless p is given"), OFFSET_TENSOR],
-    attrs: &[
+const BERNOULLI: Def = Def::new(
+    "bernoulli",
+    "1 with a probability, else 0, for each element of x",
+    &[arg("x", "any shape; floats, the probabilities, unless p is given"), OFFSET_TENSOR],
+    &[
         arg("p", "the probability").float().or("the elements of x"),
         SEED_DOC,
         OFFSET_DOC,
         WHOLE_DOC,
         FIRST_DOC,
     ],
-    arity: Arity::Optional(1),
-    rule: |call| {
+    |call| {
         let x = &call.inputs[0];
         check_offset(call, 1)?;
         if probability(call)?.is_none() && !x.dtype.is_float() {
@@ -161,27 +160,22 @@ const BERNOULLI: Def = Def {
         let spec = TensorSpec::new(x.dtype, layouts::preserved(x)?)?;
         Ok(Signature::reads(call.inputs.len(), spec))
     },
-};
+)
+.optional(1);
 
-const BERNOULLI_: Def = Def {
-    name: "bernoulli_",
-    summary: "sets each element of x to 1 with a probability, else to 0, in place",
-    inputs: &[TARGET, OFFSET_TENSOR],
-    attrs: &[
-        arg("p", "the probability").float().or("0.5"),
-        SEED_DOC,
-        OFFSET_DOC,
-        WHOLE_DOC,
-        FIRST_DOC,
-    ],
-    arity: Arity::Optional(1),
-    rule: |call| {
+const BERNOULLI_: Def = Def::new(
+    "bernoulli_",
+    "sets each element of x to 1 with a probability, else to 0, in place",
+    &[TARGET, OFFSET_TENSOR],
+    &[arg("p", "the probability").float().or("0.5"), SEED_DOC, OFFSET_DOC, WHOLE_DOC, FIRST_DOC],
+    |call| {
         written(call, |_, call| {
             probability(call)?;
             Ok(())
         })
     },
-};
+)
+.optional(1);
 
 pub(crate) const OPS: &[&[Def]] =
     &[&UNIFORM, &NORMAL, &EXPONENTIAL, &INTEGERS, &[BERNOULLI, BERNOULLI_]];

@@ -16,7 +16,7 @@ use millstream_types::{Access, Dims, Layout, Result, TensorSpec};
 use smallvec::SmallVec;
 
 use crate::args::{Scalar, dimension, required};
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::layouts;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 use crate::views::dims::named_once;
@@ -24,30 +24,32 @@ use crate::views::narrow;
 
 pub(crate) const OPS: &[Def] = &[FLIP, ROLL, TRIU, TRIL, TRIU_, TRIL_, CONSTANT_PAD_ND];
 
-const FLIP: Def = Def {
-    name: "flip",
-    summary: "x with the order of elements reversed along dimensions",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[arg("dims", "the dimensions").ints()],
-    arity: Arity::Listed,
-    rule: |call| {
+const FLIP: Def = Def::new(
+    "flip",
+    "x with the order of elements reversed along dimensions",
+    &[arg("x", "any shape")],
+    &[arg("dims", "the dimensions").ints()],
+    |call| {
         let x = &call.inputs[0];
         named_once(&required("dims", call.attrs.ints("dims")?)?, x.layout.rank())?;
         Ok(Signature::reads(1, TensorSpec::new(x.dtype, layouts::preserved(x)?)?))
     },
-};
+)
+.complex()
+.unsigned();
 
-const ROLL: Def = Def {
-    name: "roll",
-    summary: "x with elements shifted along dimensions, from the end back to the start",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[
+const ROLL: Def = Def::new(
+    "roll",
+    "x with elements shifted along dimensions, from the end back to the start",
+    &[arg("x", "any shape")],
+    &[
         arg("shifts", "the shift for each dimension").ints(),
         arg("dims", "the dimensions").ints().or("x as one row"),
     ],
-    arity: Arity::Listed,
-    rule: roll,
-};
+    roll,
+)
+.complex()
+.unsigned();
 
 fn roll(call: CallSpec<'_>) -> Result<Signature> {
     let x = &call.inputs[0];
@@ -93,14 +95,15 @@ const MATRICES: &[ArgDoc] = &[arg("x", "two or more dimensions")];
 const MATRICES_IN_PLACE: &[ArgDoc] =
     &[arg("x", "two or more dimensions, without overlapping elements; changed in place")];
 
-const TRIU: Def = Def {
-    name: "triu",
-    summary: "the upper triangles of matrices: zero below a diagonal",
-    inputs: MATRICES,
-    attrs: DIAGONAL,
-    arity: Arity::Listed,
-    rule: |call| triangle("triu", call),
-};
+const TRIU: Def = Def::new(
+    "triu",
+    "the upper triangles of matrices: zero below a diagonal",
+    MATRICES,
+    DIAGONAL,
+    |call| triangle("triu", call),
+)
+.complex()
+.unsigned();
 
 const TRIL: Def = Def {
     name: "tril",
@@ -150,11 +153,11 @@ fn triangle_in_place(op: &str, call: CallSpec<'_>) -> Result<Signature> {
     })
 }
 
-const CONSTANT_PAD_ND: Def = Def {
-    name: "constant_pad_nd",
-    summary: "x padded with a value before and after its last dimensions",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[
+const CONSTANT_PAD_ND: Def = Def::new(
+    "constant_pad_nd",
+    "x padded with a value before and after its last dimensions",
+    &[arg("x", "any shape")],
+    &[
         arg(
             "pad",
             "the numbers of elements before and after, in pairs from the last dimension on; \
@@ -163,9 +166,10 @@ const CONSTANT_PAD_ND: Def = Def {
         .ints(),
         arg("value", "the value").number().or("0"),
     ],
-    arity: Arity::Listed,
-    rule: pad,
-};
+    pad,
+)
+.complex()
+.unsigned();
 
 fn pad(call: CallSpec<'_>) -> Result<Signature> {
     let x = &call.inputs[0];

@@ -24,7 +24,7 @@
 use millstream_types::{Attrs, DType, Dims, Error, Result, TensorSpec};
 
 use crate::args::{Scalar, dimension};
-use crate::def::{Arity, Def, arg};
+use crate::def::{Def, arg};
 use crate::elementwise::refuse;
 use crate::promotion::floating;
 use crate::schema::{ArgDoc, CallSpec, Signature};
@@ -104,42 +104,39 @@ const ORD: ArgDoc =
 /// Defines the table, one row for each op: name, summary, arguments, words of a partial result, and
 /// the rule that checks the arguments and returns the dtype of the result.
 macro_rules! reductions {
-    ($(($name:literal, $summary:literal, $attrs:expr, $words:literal, $dtype:expr);)*) => {
-        pub(crate) const OPS: &[Def] = &[$(Def {
-            name: $name,
-            summary: $summary,
-            inputs: X,
-            attrs: $attrs,
-            arity: Arity::Listed,
-            rule: |call| {
+    ($(($name:literal, $summary:literal, $attrs:expr, $words:literal, $dtype:expr)
+        $($more:ident)*;)*) => {
+        pub(crate) const OPS: &[Def] = &[$(Def::new($name, $summary, X, $attrs, |call| {
                 let x = &call.inputs[0];
                 let dims = reduced(call.attrs, x.layout.rank())?;
                 let dtype = $dtype(call)?;
                 // A complex partial result has a word for each part.
                 let complex = x.dtype.is_complex() || dtype.is_complex();
                 reduction(call, &dims, dtype, $words + usize::from(complex))
-            },
-        }),*];
+            }) $(.$more())*),*];
     };
 }
 
 reductions! {
     ("sum", "the sum over some or all dimensions, in an order fixed by the shape",
-     &[DIM, KEEPDIM, CONVERTED], 1, total);
-    ("prod", "the product over some or all dimensions", &[DIM, KEEPDIM, CONVERTED], 1, total);
-    ("mean", "the mean over some or all dimensions", &[DIM, KEEPDIM, CONVERTED_FLOAT], 1, mean);
-    ("any", "whether any element is nonzero", &[DIM, KEEPDIM], 1, truth);
-    ("all", "whether every element is nonzero", &[DIM, KEEPDIM], 1, truth);
-    ("count_nonzero", "the number of nonzero elements", &[DIM], 1, |_| Ok(DType::I64));
+     &[DIM, KEEPDIM, CONVERTED], 1, total) complex;
+    ("prod", "the product over some or all dimensions", &[DIM, KEEPDIM, CONVERTED], 1,
+     total) complex;
+    ("mean", "the mean over some or all dimensions", &[DIM, KEEPDIM, CONVERTED_FLOAT], 1,
+     mean) complex;
+    ("any", "whether any element is nonzero", &[DIM, KEEPDIM], 1, truth) complex;
+    ("all", "whether every element is nonzero", &[DIM, KEEPDIM], 1, truth) complex;
+    ("count_nonzero", "the number of nonzero elements", &[DIM], 1, |_| Ok(DType::I64)) complex;
     ("hash_tensor", "the bits of all elements as numbers of 64 bits, combined by exclusive or",
-     &[DIM, KEEPDIM, MODE], 1, hash);
+     &[DIM, KEEPDIM, MODE], 1, hash) unsigned;
     ("std", "the standard deviation over some or all dimensions", &[DIM, CORRECTION, KEEPDIM], 3,
-     variance);
-    ("var", "the variance over some or all dimensions", &[DIM, CORRECTION, KEEPDIM], 3, variance);
+     variance) complex;
+    ("var", "the variance over some or all dimensions", &[DIM, CORRECTION, KEEPDIM], 3,
+     variance) complex;
     ("linalg_vector_norm", "the vector norm over some or all dimensions", &[ORD, DIM, KEEPDIM,
-     CONVERTED_FLOAT], 1, norm);
+     CONVERTED_FLOAT], 1, norm) complex;
     ("logsumexp", "the logarithm of the sum of exponentials", &[DIM, KEEPDIM], 2,
-     |call: CallSpec<'_>| Ok(floating(call.inputs[0].dtype)));
+     |call: CallSpec<'_>| Ok(floating(call.inputs[0].dtype))) complex;
 }
 
 fn total(call: CallSpec<'_>) -> Result<DType> {

@@ -11,7 +11,7 @@
 use millstream_types::{DType, Result, TensorSpec};
 
 use crate::args::{dimension, required};
-use crate::def::{Arity, Def, arg};
+use crate::def::{Def, arg};
 use crate::elementwise::refuse;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
@@ -24,18 +24,18 @@ const ATTRS: &[ArgDoc] = &[
 const DIM: &[ArgDoc] = &[ATTRS[0]];
 
 const fn op(name: &'static str, summary: &'static str) -> Def {
-    Def { name, summary, inputs: X, attrs: ATTRS, arity: Arity::Listed, rule }
+    Def::new(name, summary, X, ATTRS, rule)
 }
 
 pub(crate) const OPS: &[Def] = &[
-    op("cumsum", "the cumulative sums along a dimension"),
-    op("cumprod", "the cumulative products along a dimension"),
+    op("cumsum", "the cumulative sums along a dimension").complex(),
+    op("cumprod", "the cumulative products along a dimension").complex(),
     Def {
         name: "logcumsumexp",
         summary: "the logarithms of the cumulative sums of exponentials along a dimension",
         attrs: DIM,
         rule: logarithms,
-        ..op("", "")
+        ..op("", "").complex()
     },
 ];
 

@@ -14,7 +14,7 @@ use millstream_types::{Access, DType, Dims, Result, TensorSpec};
 use smallvec::SmallVec;
 
 use crate::args::{choice, required};
-use crate::def::{Arity, Def, arg};
+use crate::def::{Def, arg};
 use crate::elementwise::refuse;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
@@ -40,50 +40,43 @@ const POOL: &[ArgDoc] = &[
 ];
 
 pub(crate) const OPS: &[Def] = &[
-    Def {
-        name: "segment_reduce",
-        summary: "a reduction of each segment of a dimension",
-        inputs: &[DATA, LENGTHS],
-        attrs: SEGMENTS,
-        arity: Arity::Listed,
-        rule: |call| {
+    Def::new(
+        "segment_reduce",
+        "a reduction of each segment of a dimension",
+        &[DATA, LENGTHS],
+        SEGMENTS,
+        |call| {
             let (data, lengths) = (&call.inputs[0], &call.inputs[1]);
             let axis = axis(call, data, lengths)?;
             let mut shape = Dims::from_slice(data.shape());
             shape[axis] = lengths.shape()[axis];
             Ok(Signature::reads(2, TensorSpec::contiguous(data.dtype, &shape)?))
         },
-    },
-    Def {
-        name: "segment_reduce_backward",
-        summary: "the gradient of a reduction of segments",
-        inputs: &[arg("grad", "the gradient of out"), arg("out", "the result"), DATA, LENGTHS],
-        attrs: SEGMENTS,
-        arity: Arity::Listed,
-        rule: |call| {
+    ),
+    Def::new(
+        "segment_reduce_backward",
+        "the gradient of a reduction of segments",
+        &[arg("grad", "the gradient of out"), arg("out", "the result"), DATA, LENGTHS],
+        SEGMENTS,
+        |call| {
             let data = &call.inputs[2];
             axis(call, data, &call.inputs[3])?;
             Ok(Signature::reads(4, TensorSpec::contiguous(data.dtype, data.shape())?))
         },
-    },
-    Def {
-        name: "fractional_max_pool",
-        summary: "the maxima of windows whose positions a sample determines, and their positions",
-        inputs: &[
-            arg("x", "[..,c,spatial..]; floats"),
-            arg("samples", "[n,c,d] of numbers from 0 to 1"),
-        ],
-        attrs: POOL,
-        arity: Arity::Listed,
-        rule: pool,
-    },
-    Def {
-        name: "_ctc_loss",
-        summary: "the loss of each sequence over all alignments, and the forward variables",
-        inputs: &[LOG_PROBS, TARGETS, INPUT_LENGTHS, TARGET_LENGTHS],
-        attrs: CTC,
-        arity: Arity::Listed,
-        rule: |call| {
+    ),
+    Def::new(
+        "fractional_max_pool",
+        "the maxima of windows whose positions a sample determines, and their positions",
+        &[arg("x", "[..,c,spatial..]; floats"), arg("samples", "[n,c,d] of numbers from 0 to 1")],
+        POOL,
+        pool,
+    ),
+    Def::new(
+        "_ctc_loss",
+        "the loss of each sequence over all alignments, and the forward variables",
+        &[LOG_PROBS, TARGETS, INPUT_LENGTHS, TARGET_LENGTHS],
+        CTC,
+        |call| {
             let (x, most) = sequences(call, 0)?;
             let &[time, count, _] = x.shape() else { return refuse("shape", x.brief()) };
             let variables = TensorSpec::contiguous(x.dtype, &[count, time, 2 * most + 1])?;
@@ -91,11 +84,11 @@ pub(crate) const OPS: &[Def] = &[
             signature.outputs.push(OutputSpec::Fresh(variables));
             Ok(signature)
         },
-    },
-    Def {
-        name: "_ctc_loss_backward",
-        summary: "the gradient of the loss of alignments",
-        inputs: &[
+    ),
+    Def::new(
+        "_ctc_loss_backward",
+        "the gradient of the loss of alignments",
+        &[
             arg("grad", "the gradient of the losses"),
             LOG_PROBS,
             TARGETS,
@@ -103,13 +96,12 @@ pub(crate) const OPS: &[Def] = &[
             TARGET_LENGTHS,
             arg("losses", "the losses"),
         ],
-        attrs: CTC,
-        arity: Arity::Listed,
-        rule: |call| {
+        CTC,
+        |call| {
             let (x, _) = sequences(call, 1)?;
             Ok(Signature::reads(6, TensorSpec::contiguous(x.dtype, x.shape())?))
         },
-    },
+    ),
 ];
 
 fn axis(call: CallSpec<'_>, data: &TensorSpec, lengths: &TensorSpec) -> Result<usize> {

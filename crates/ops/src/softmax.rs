@@ -16,7 +16,7 @@
 use millstream_types::{Result, TensorSpec};
 
 use crate::args::{dimension, required};
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
 const DIM: ArgDoc = arg("dim", "the dimension, negative from the end").int();
@@ -35,38 +35,26 @@ const BACKWARD: &[ArgDoc] = &[
 ];
 
 pub(crate) const OPS: &[Def] = &[
-    Def {
-        name: "_softmax",
-        summary: "the softmax along a dimension",
-        inputs: X,
-        attrs: FORWARD,
-        arity: Arity::Listed,
-        rule: |call| forward(call, "_softmax"),
-    },
-    Def {
-        name: "_log_softmax",
-        summary: "the logarithm of the softmax along a dimension",
-        inputs: X,
-        attrs: FORWARD,
-        arity: Arity::Listed,
-        rule: |call| forward(call, "_log_softmax"),
-    },
-    Def {
-        name: "_softmax_backward_data",
-        summary: "the gradient of _softmax",
-        inputs: GRAD,
-        attrs: BACKWARD,
-        arity: Arity::Listed,
-        rule: |call| backward(call, "_softmax_backward_data"),
-    },
-    Def {
-        name: "_log_softmax_backward_data",
-        summary: "the gradient of _log_softmax",
-        inputs: GRAD,
-        attrs: BACKWARD,
-        arity: Arity::Listed,
-        rule: |call| backward(call, "_log_softmax_backward_data"),
-    },
+    Def::new("_softmax", "the softmax along a dimension", X, FORWARD, |call| {
+        forward(call, "_softmax")
+    }),
+    Def::new(
+        "_log_softmax",
+        "the logarithm of the softmax along a dimension",
+        X,
+        FORWARD,
+        |call| forward(call, "_log_softmax"),
+    ),
+    Def::new("_softmax_backward_data", "the gradient of _softmax", GRAD, BACKWARD, |call| {
+        backward(call, "_softmax_backward_data")
+    }),
+    Def::new(
+        "_log_softmax_backward_data",
+        "the gradient of _log_softmax",
+        GRAD,
+        BACKWARD,
+        |call| backward(call, "_log_softmax_backward_data"),
+    ),
 ];
 
 /// Checks the tensor and the dimension, and returns the signature.

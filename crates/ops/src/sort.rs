@@ -17,7 +17,7 @@ use millstream_types::{Access, DType, Dims, Result, TensorSpec};
 use smallvec::SmallVec;
 
 use crate::args::{dimension, required};
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::layouts;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
@@ -25,21 +25,21 @@ pub(crate) const OPS: &[Def] = &[SORT, ARGSORT, TOPK];
 
 const DIM: ArgDoc = arg("dim", "the dimension to sort along").int().or("the last");
 
-const SORT: Def = Def {
-    name: "sort",
-    summary: "the elements sorted along a dimension, and their indices in x",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[
+const SORT: Def = Def::new(
+    "sort",
+    "the elements sorted along a dimension, and their indices in x",
+    &[arg("x", "any shape")],
+    &[
         DIM,
         arg("descending", "greatest first").flag().or("false"),
         arg("stable", "ignored: the sort is always stable").flag().ignored(),
     ],
-    arity: Arity::Listed,
-    rule: |call| {
+    |call| {
         let [values, indices] = sorted(call)?;
         Ok(pair(values, indices))
     },
-};
+)
+.unsigned();
 
 const ARGSORT: Def = Def {
     name: "argsort",
@@ -69,18 +69,17 @@ fn pair(values: TensorSpec, indices: TensorSpec) -> Signature {
     }
 }
 
-const TOPK: Def = Def {
-    name: "topk",
-    summary: "the k greatest or least elements along a dimension, and their indices in x",
-    inputs: &[arg("x", "any shape; not bool")],
-    attrs: &[
+const TOPK: Def = Def::new(
+    "topk",
+    "the k greatest or least elements along a dimension, and their indices in x",
+    &[arg("x", "any shape; not bool")],
+    &[
         arg("k", "the number of elements, at most the dimension's length").int(),
         DIM,
         arg("largest", "the greatest instead of the least").flag().or("true"),
         arg("sorted", "ignored: the results are always sorted").flag().ignored(),
     ],
-    arity: Arity::Listed,
-    rule: |call| {
+    |call| {
         let x = &call.inputs[0];
         let dim = dimension(call.attrs.int("dim")?.unwrap_or(-1), x.layout.rank())?;
         call.attrs.bool("largest")?;
@@ -101,4 +100,4 @@ const TOPK: Def = Def {
         let values = TensorSpec::contiguous(x.dtype, &shape)?;
         Ok(pair(values, TensorSpec::contiguous(DType::I64, &shape)?))
     },
-};
+);

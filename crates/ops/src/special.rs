@@ -9,7 +9,7 @@
 
 use millstream_types::{DType, Result, TensorSpec};
 
-use crate::def::{Arity, Def, arg};
+use crate::def::{Def, arg};
 use crate::elementwise::{briefs, common, elementwise, fresh, refuse};
 use crate::promotion::floating;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec};
@@ -23,82 +23,77 @@ const ORDER: &[ArgDoc] = &[arg("n", "the order, 0 or more").int().or("0")];
 
 elementwise! {
     OPS = new;
-    ("i0", "the modified Bessel function of the first kind of order 0", X, &[], Arity::Listed,
-     float);
+    ("i0", "the modified Bessel function of the first kind of order 0", X, &[], float);
     ("special_i0e", "the modified Bessel function of the first kind of order 0, times e^-|x|", X,
-     &[], Arity::Listed, float);
+     &[], float) unsigned;
     ("special_i1", "the modified Bessel function of the first kind of order 1", X, &[],
-     Arity::Listed, float);
+      float) unsigned;
     ("special_i1e", "the modified Bessel function of the first kind of order 1, times e^-|x|", X,
-     &[], Arity::Listed, float);
+     &[], float) unsigned;
     ("special_bessel_j0", "the Bessel function of the first kind of order 0", X, &[],
-     Arity::Listed, float);
+      float) unsigned;
     ("special_bessel_j1", "the Bessel function of the first kind of order 1", X, &[],
-     Arity::Listed, float);
+      float) unsigned;
     ("special_bessel_y0", "the Bessel function of the second kind of order 0", X, &[],
-     Arity::Listed, float);
+      float) unsigned;
     ("special_bessel_y1", "the Bessel function of the second kind of order 1", X, &[],
-     Arity::Listed, float);
+      float) unsigned;
     ("special_modified_bessel_i0", "the modified Bessel function of the first kind of order 0", X,
-     &[], Arity::Listed, float);
+     &[], float) unsigned;
     ("special_modified_bessel_i1", "the modified Bessel function of the first kind of order 1", X,
-     &[], Arity::Listed, float);
+     &[], float) unsigned;
     ("special_modified_bessel_k0", "the modified Bessel function of the second kind of order 0", X,
-     &[], Arity::Listed, float);
+     &[], float) unsigned;
     ("special_modified_bessel_k1", "the modified Bessel function of the second kind of order 1", X,
-     &[], Arity::Listed, float);
+     &[], float) unsigned;
     ("special_scaled_modified_bessel_k0",
      "the modified Bessel function of the second kind of order 0, times e^x", X, &[],
-     Arity::Listed, float);
+      float) unsigned;
     ("special_scaled_modified_bessel_k1",
      "the modified Bessel function of the second kind of order 1, times e^x", X, &[],
-     Arity::Listed, float);
+      float) unsigned;
     ("special_spherical_bessel_j0", "the spherical Bessel function of the first kind of order 0",
-     X, &[], Arity::Listed, float);
-    ("special_airy_ai", "the Airy function Ai", X, &[], Arity::Listed, float);
-    ("special_erfcx", "e^(x^2) times 1 minus the error function of x", X, &[], Arity::Listed,
-     float);
+     X, &[], float) unsigned;
+    ("special_airy_ai", "the Airy function Ai", X, &[], float) unsigned;
+    ("special_erfcx", "e^(x^2) times 1 minus the error function of x", X, &[], float) unsigned;
     ("special_log_ndtr", "the logarithm of the probability of the normal distribution up to x", X,
-     &[], Arity::Listed, float);
+     &[], float) unsigned;
     ("special_ndtri", "the number up to which the normal distribution has the probability x", X,
-     &[], Arity::Listed, float);
-    ("polygamma", "the derivative of order n of the digamma function", X, ORDER, Arity::Listed,
-     order);
+     &[], float) unsigned;
+    ("polygamma", "the derivative of order n of the digamma function", X, ORDER, order);
     ("special_zeta", "the Hurwitz zeta function: the sum of (q + k)^-x for k from 0", XQ, &[],
-     Arity::Listed, float);
-    ("igamma", "the regularised lower incomplete gamma function", AX, &[], Arity::Listed, float);
-    ("igammac", "the regularised upper incomplete gamma function", AX, &[], Arity::Listed, float);
+      float) unsigned;
+    ("igamma", "the regularised lower incomplete gamma function", AX, &[], float);
+    ("igammac", "the regularised upper incomplete gamma function", AX, &[], float);
     ("special_chebyshev_polynomial_t", "the Chebyshev polynomial of the first kind", XN, &[],
-     Arity::Listed, float);
+      float) unsigned;
     ("special_chebyshev_polynomial_u", "the Chebyshev polynomial of the second kind", XN, &[],
-     Arity::Listed, float);
+      float) unsigned;
     ("special_chebyshev_polynomial_v", "the Chebyshev polynomial of the third kind", XN, &[],
-     Arity::Listed, float);
+      float) unsigned;
     ("special_chebyshev_polynomial_w", "the Chebyshev polynomial of the fourth kind", XN, &[],
-     Arity::Listed, float);
+      float) unsigned;
     ("special_shifted_chebyshev_polynomial_t", "the Chebyshev polynomial T of 2x - 1", XN, &[],
-     Arity::Listed, float);
+      float) unsigned;
     ("special_shifted_chebyshev_polynomial_u", "the Chebyshev polynomial U of 2x - 1", XN, &[],
-     Arity::Listed, float);
+      float) unsigned;
     ("special_shifted_chebyshev_polynomial_v", "the Chebyshev polynomial V of 2x - 1", XN, &[],
-     Arity::Listed, float);
+      float) unsigned;
     ("special_shifted_chebyshev_polynomial_w", "the Chebyshev polynomial W of 2x - 1", XN, &[],
-     Arity::Listed, float);
-    ("special_hermite_polynomial_h", "the Hermite polynomial of physics", XN, &[], Arity::Listed,
-     float);
+      float) unsigned;
+    ("special_hermite_polynomial_h", "the Hermite polynomial of physics", XN, &[], float) unsigned;
     ("special_hermite_polynomial_he", "the Hermite polynomial of probability theory", XN, &[],
-     Arity::Listed, float);
-    ("special_laguerre_polynomial_l", "the Laguerre polynomial", XN, &[], Arity::Listed, float);
-    ("special_legendre_polynomial_p", "the Legendre polynomial", XN, &[], Arity::Listed, float);
+      float) unsigned;
+    ("special_laguerre_polynomial_l", "the Laguerre polynomial", XN, &[], float) unsigned;
+    ("special_legendre_polynomial_p", "the Legendre polynomial", XN, &[], float) unsigned;
 }
 
-pub(crate) const PARTS: &[Def] = &[Def {
-    name: "frexp",
-    summary: "the mantissa of x, from 1/2 up to 1, and its exponent of 2",
-    inputs: X,
-    attrs: &[],
-    arity: Arity::Listed,
-    rule: |call| {
+pub(crate) const PARTS: &[Def] = &[Def::new(
+    "frexp",
+    "the mantissa of x, from 1/2 up to 1, and its exponent of 2",
+    X,
+    &[],
+    |call| {
         let mut signature = fresh(call, floats(call)?)?;
         if let OutputSpec::Fresh(mantissa) = &signature.outputs[0] {
             let exponent = TensorSpec::new(DType::I32, mantissa.layout.clone())?;
@@ -106,7 +101,7 @@ pub(crate) const PARTS: &[Def] = &[Def {
         }
         Ok(signature)
     },
-}];
+)];
 
 fn floats(call: CallSpec<'_>) -> Result<DType> {
     match common(call, None)? {

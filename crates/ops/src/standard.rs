@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, LazyLock};
 
+use rustc_hash::FxHashMap;
+
 use crate::def::Def;
 use crate::registry::OpRegistry;
 use crate::schema::Op;
@@ -49,6 +51,15 @@ const FAMILIES: &[Family] = &[
     ("Functions of the program", &[closure::OPS]),
     ("Collectives", &[collective::OPS]),
 ];
+
+/// Returns the definition of the op of this name.
+pub(crate) fn definition(name: &str) -> Option<&'static Def> {
+    static BY_NAME: LazyLock<FxHashMap<&'static str, &'static Def>> = LazyLock::new(|| {
+        let all = FAMILIES.iter().flat_map(|(_, tables)| tables.iter().copied().flatten());
+        all.map(|def| (def.name, def)).collect()
+    });
+    BY_NAME.get(name).copied()
+}
 
 /// Returns the titles and ops of all families.
 pub fn families() -> Vec<(&'static str, Vec<&'static dyn Op>)> {

@@ -18,7 +18,7 @@
 use millstream_types::{DType, Result, TensorSpec};
 
 use crate::args::{Scalar, required};
-use crate::def::{Arity, Def, arg};
+use crate::def::{Def, arg};
 use crate::elementwise::{briefs, common, elementwise, in_place, number_in_place, refuse, shape};
 use crate::promotion::common_dtype;
 use crate::schema::{ArgDoc, CallSpec, Signature};
@@ -51,32 +51,31 @@ const WEIGHT: &[ArgDoc] =
 
 elementwise! {
     OPS = new, IN_PLACE = in place;
-    ("clamp", "x, at least min and then at most max", X, &[MIN, MAX], Arity::Listed, clamp);
-    ("clamp_min", "x, at least min", X, &[LEAST], Arity::Listed, clamp);
-    ("clamp_max", "x, at most max", X, &[GREATEST], Arity::Listed, clamp);
-    ("lerp", "x + weight * (end - x)", LERP, WEIGHT, Arity::Optional(2), lerp);
-    ("addcmul", "x + value * tensor1 * tensor2", PRODUCT, VALUE, Arity::Listed, addcmul);
-    ("addcdiv", "x + value * tensor1 / tensor2", PRODUCT, VALUE, Arity::Listed, addcdiv);
+    ("clamp", "x, at least min and then at most max", X, &[MIN, MAX], clamp);
+    ("clamp_min", "x, at least min", X, &[LEAST], clamp);
+    ("clamp_max", "x, at most max", X, &[GREATEST], clamp);
+    ("lerp", "x + weight * (end - x)", LERP, WEIGHT, lerp) optional(2) complex;
+    ("addcmul", "x + value * tensor1 * tensor2", PRODUCT, VALUE, addcmul) complex;
+    ("addcdiv", "x + value * tensor1 / tensor2", PRODUCT, VALUE, addcdiv) complex;
 }
 
 pub(crate) const CHOICES: &[Def] = &[WHERE, MASKED_FILL, MASKED_FILL_];
 
-const WHERE: Def = Def {
-    name: "where",
-    summary: "x where the condition is true, else y",
-    inputs: &[
+const WHERE: Def = Def::new(
+    "where",
+    "x where the condition is true, else y",
+    &[
         arg("condition", "bool"),
         arg("x", "a shape that broadcasts with the condition"),
         arg("y", "a shape that broadcasts with both"),
     ],
-    attrs: &[
+    &[
         arg("self", "a number in place of x; the one tensor besides the condition is then y")
             .number()
             .instead_of("x"),
         arg("other", "a number in place of y").number().instead_of("y"),
     ],
-    arity: Arity::Optional(1),
-    rule: |call| {
+    |call| {
         let condition = &call.inputs[0];
         if !matches!(condition.dtype, DType::Bool | DType::U8) {
             return refuse(
@@ -93,32 +92,39 @@ const WHERE: Def = Def {
         let tensors = call.inputs[1..].iter().map(|i| (i.dtype, i.layout.rank()));
         crate::elementwise::fresh(call, common_dtype(tensors, numbers)?)
     },
-};
+)
+.optional(1)
+.complex()
+.unsigned();
 
-const MASKED_FILL: Def = Def {
-    name: "masked_fill",
-    summary: "the value where the mask is true, else x",
-    inputs: FILL,
-    attrs: FILL_NUMBER,
-    arity: Arity::Optional(2),
-    rule: |call| {
+const MASKED_FILL: Def = Def::new(
+    "masked_fill",
+    "the value where the mask is true, else x",
+    FILL,
+    FILL_NUMBER,
+    |call| {
         masked_fill(call)?;
         let output = TensorSpec::contiguous(call.inputs[0].dtype, &shape(call.inputs)?)?;
         Ok(Signature::reads(call.inputs.len(), output))
     },
-};
+)
+.optional(2)
+.complex()
+.unsigned();
 
-const MASKED_FILL_: Def = Def {
-    name: "masked_fill_",
-    summary: "the value where the mask is true, else x, in place",
-    inputs: FILL,
-    attrs: FILL_NUMBER,
-    arity: Arity::Optional(2),
-    rule: |call| {
+const MASKED_FILL_: Def = Def::new(
+    "masked_fill_",
+    "the value where the mask is true, else x, in place",
+    FILL,
+    FILL_NUMBER,
+    |call| {
         masked_fill(call)?;
         in_place(call, call.inputs[0].dtype)
     },
-};
+)
+.optional(2)
+.complex()
+.unsigned();
 
 fn masked_fill(call: CallSpec<'_>) -> Result<()> {
     let (x, mask) = (&call.inputs[0], &call.inputs[1]);

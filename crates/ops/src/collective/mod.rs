@@ -29,7 +29,7 @@ use millstream_types::{Access, DType, Result, TensorSpec};
 use smallvec::SmallVec;
 
 use crate::args::required;
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
 pub use channel::{Channel, Numbering, ProcessGroup};
@@ -72,126 +72,135 @@ const PAIR: &[ArgDoc] = &[
     arg("x", "out's dtype; the same shape on all ranks"),
 ];
 
-const ALLREDUCE: Def = Def {
-    name: "allreduce_",
-    summary: "replaces each tensor by its reduction over all ranks, in rank order",
-    inputs: EACH,
-    attrs: &[REDUCTION, GROUP, GROUP_INDEX],
-    arity: Arity::Many(1),
-    rule: |call| {
+const ALLREDUCE: Def = Def::new(
+    "allreduce_",
+    "replaces each tensor by its reduction over all ranks, in rank order",
+    EACH,
+    &[REDUCTION, GROUP, GROUP_INDEX],
+    |call| {
         group(call)?;
         reduces(call, "allreduce_")?;
         in_place(call, "allreduce_", Access::ReadWrite)
     },
-};
+)
+.many(1)
+.complex();
 
-const REDUCE: Def = Def {
-    name: "reduce_",
-    summary: "replaces each tensor of the root by its reduction over all ranks, in rank order",
-    inputs: EACH,
-    attrs: &[arg("root", "the rank that gets the reductions").int(), REDUCTION, GROUP, GROUP_INDEX],
-    arity: Arity::Many(1),
-    rule: |call| {
+const REDUCE: Def = Def::new(
+    "reduce_",
+    "replaces each tensor of the root by its reduction over all ranks, in rank order",
+    EACH,
+    &[arg("root", "the rank that gets the reductions").int(), REDUCTION, GROUP, GROUP_INDEX],
+    |call| {
         group(call)?;
         rank(call, "root")?;
         reduces(call, "reduce_")?;
         in_place(call, "reduce_", Access::ReadWrite)
     },
-};
+)
+.many(1)
+.complex();
 
-const BROADCAST: Def = Def {
-    name: "broadcast_",
-    summary: "replaces the tensors of all ranks by those of the root",
-    inputs: EACH,
-    attrs: &[arg("root", "the rank whose tensors are sent").int(), GROUP, GROUP_INDEX],
-    arity: Arity::Many(1),
-    rule: |call| {
+const BROADCAST: Def = Def::new(
+    "broadcast_",
+    "replaces the tensors of all ranks by those of the root",
+    EACH,
+    &[arg("root", "the rank whose tensors are sent").int(), GROUP, GROUP_INDEX],
+    |call| {
         group(call)?;
         rank(call, "root")?;
         in_place(call, "broadcast_", Access::ReadWrite)
     },
-};
+)
+.many(1)
+.complex()
+.unsigned();
 
-const ALLGATHER: Def = Def {
-    name: "allgather_",
-    summary: "concatenates the tensors of all ranks into out, in rank order",
-    inputs: PAIR,
-    attrs: &[SPLITS, GROUP, GROUP_INDEX],
-    arity: Arity::Listed,
-    rule: |call| {
+const ALLGATHER: Def = Def::new(
+    "allgather_",
+    "concatenates the tensors of all ranks into out, in rank order",
+    PAIR,
+    &[SPLITS, GROUP, GROUP_INDEX],
+    |call| {
         splits(call, "allgather_", "splits", Some(&call.inputs[0]))?;
         pair(call, "allgather_")
     },
-};
+)
+.complex()
+.unsigned();
 
-const REDUCE_SCATTER: Def = Def {
-    name: "reduce_scatter_",
-    summary: "reduces the tensors of all ranks and writes this rank's part to out",
-    inputs: PAIR,
-    attrs: &[REDUCTION, SPLITS, GROUP, GROUP_INDEX],
-    arity: Arity::Listed,
-    rule: |call| {
+const REDUCE_SCATTER: Def = Def::new(
+    "reduce_scatter_",
+    "reduces the tensors of all ranks and writes this rank's part to out",
+    PAIR,
+    &[REDUCTION, SPLITS, GROUP, GROUP_INDEX],
+    |call| {
         reduces(call, "reduce_scatter_")?;
         splits(call, "reduce_scatter_", "splits", Some(&call.inputs[1]))?;
         pair(call, "reduce_scatter_")
     },
-};
+)
+.complex();
 
-const ALLTOALL: Def = Def {
-    name: "alltoall_",
-    summary: "sends part k of x to rank k, along the first dimension",
-    inputs: PAIR,
-    attrs: &[
+const ALLTOALL: Def = Def::new(
+    "alltoall_",
+    "sends part k of x to rank k, along the first dimension",
+    PAIR,
+    &[
         arg("output_splits", "rows received from each rank").ints().or("equal parts"),
         arg("input_splits", "rows sent to each rank").ints().or("equal parts"),
         GROUP,
         GROUP_INDEX,
     ],
-    arity: Arity::Listed,
-    rule: |call| {
+    |call| {
         splits(call, "alltoall_", "output_splits", Some(&call.inputs[0]))?;
         splits(call, "alltoall_", "input_splits", Some(&call.inputs[1]))?;
         pair(call, "alltoall_")
     },
-};
+)
+.complex()
+.unsigned();
 
-const GATHER: Def = Def {
-    name: "gather_to_",
-    summary: "concatenates the tensors of all ranks into out of the root, in rank order",
-    inputs: &[
+const GATHER: Def = Def::new(
+    "gather_to_",
+    "concatenates the tensors of all ranks into out of the root, in rank order",
+    &[
         arg("x", "any shape"),
         arg("out", "x's dtype, without overlapping elements; overwritten; on the root alone"),
     ],
-    attrs: &[arg("root", "the rank that gets the tensors").int(), SPLITS, GROUP, GROUP_INDEX],
-    arity: Arity::Optional(1),
-    rule: |call| {
+    &[arg("root", "the rank that gets the tensors").int(), SPLITS, GROUP, GROUP_INDEX],
+    |call| {
         splits(call, "gather_to_", "splits", call.inputs.get(1))?;
         rooted(call, "gather_to_", Access::Read, Access::Write)
     },
-};
+)
+.optional(1)
+.complex()
+.unsigned();
 
-const SCATTER: Def = Def {
-    name: "scatter_from_",
-    summary: "writes this rank's part of the root's tensor to out",
-    inputs: &[
+const SCATTER: Def = Def::new(
+    "scatter_from_",
+    "writes this rank's part of the root's tensor to out",
+    &[
         arg("out", "without overlapping elements; overwritten"),
         arg("x", "out's dtype; on the root alone"),
     ],
-    attrs: &[arg("root", "the rank whose tensor is cut").int(), SPLITS, GROUP, GROUP_INDEX],
-    arity: Arity::Optional(1),
-    rule: |call| {
+    &[arg("root", "the rank whose tensor is cut").int(), SPLITS, GROUP, GROUP_INDEX],
+    |call| {
         splits(call, "scatter_from_", "splits", call.inputs.get(1))?;
         rooted(call, "scatter_from_", Access::Write, Access::Read)
     },
-};
+)
+.optional(1)
+.complex()
+.unsigned();
 
-const BARRIER: Def = Def {
-    name: "barrier_",
-    summary: "waits until every rank of the group has got here; what uses the tensors waits too",
-    inputs: &[arg("x", "any shape; any number of them; unchanged")],
-    attrs: &[GROUP, GROUP_INDEX],
-    arity: Arity::Many(1),
-    rule: |call| {
+const BARRIER: Def = Def::new(
+    "barrier_",
+    "waits until every rank of the group has got here; what uses the tensors waits too",
+    &[arg("x", "any shape; any number of them; unchanged")],
+    &[GROUP, GROUP_INDEX],
+    |call| {
         group(call)?;
         Ok(Signature {
             accesses: SmallVec::from_elem(Access::ReadWrite, call.inputs.len()),
@@ -199,18 +208,20 @@ const BARRIER: Def = Def {
             workspace: 0,
         })
     },
-};
+)
+.many(1)
+.complex()
+.unsigned();
 
-const SEND: Def = Def {
-    name: "send",
-    summary: "sends tensors to another rank without waiting for their receipt",
-    inputs: &[arg("x", "any shape; any number of them")],
-    attrs: &[
+const SEND: Def = Def::new(
+    "send",
+    "sends tensors to another rank without waiting for their receipt",
+    &[arg("x", "any shape; any number of them")],
+    &[
         arg("to", "the rank that receives them").int(),
         arg("tag", "distinguishes messages between the same ranks").int().or("0"),
     ],
-    arity: Arity::Many(1),
-    rule: |call| {
+    |call| {
         rank(call, "to")?;
         call.attrs.int("tag")?;
         Ok(Signature {
@@ -219,23 +230,28 @@ const SEND: Def = Def {
             workspace: 0,
         })
     },
-};
+)
+.many(1)
+.complex()
+.unsigned();
 
-const RECV: Def = Def {
-    name: "recv_",
-    summary: "waits for the tensors that another rank sends and writes them to x",
-    inputs: EACH,
-    attrs: &[
+const RECV: Def = Def::new(
+    "recv_",
+    "waits for the tensors that another rank sends and writes them to x",
+    EACH,
+    &[
         arg("from", "the rank that sends them").int(),
         arg("tag", "distinguishes messages between the same ranks").int().or("0"),
     ],
-    arity: Arity::Many(1),
-    rule: |call| {
+    |call| {
         rank(call, "from")?;
         call.attrs.int("tag")?;
         in_place(call, "recv_", Access::Write)
     },
-};
+)
+.many(1)
+.complex()
+.unsigned();
 
 /// Checks the arguments that name a group, as far as one rank's call shows them.
 fn group(call: CallSpec<'_>) -> Result<()> {

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::args::ABSENT;
 use crate::broadcast::broadcast;
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::index::{check_index, in_place};
 use crate::layouts;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
@@ -22,14 +22,16 @@ const ABSENT_DOC: ArgDoc =
         .ints()
         .optional();
 
-pub(super) const INDEX: Def = Def {
-    name: "index",
-    summary: "the elements of x at broadcast indices of one or more dimensions",
-    inputs: &[arg("x", "one or more dimensions"), INDICES],
-    attrs: &[ABSENT_DOC],
-    arity: Arity::Many(2),
-    rule: index,
-};
+pub(super) const INDEX: Def = Def::new(
+    "index",
+    "the elements of x at broadcast indices of one or more dimensions",
+    &[arg("x", "one or more dimensions"), INDICES],
+    &[ABSENT_DOC],
+    index,
+)
+.many(2)
+.complex()
+.unsigned();
 
 /// Returns the dimension of x that each given index belongs to.
 ///
@@ -176,19 +178,21 @@ fn planned(op: &str, call: CallSpec<'_>, x: &TensorSpec, indices: &[TensorSpec])
 
 const VALUES: ArgDoc = arg("values", "x's dtype; a shape that broadcasts to the result of index");
 
-pub(super) const INDEX_PUT: Def = Def {
-    name: "index_put",
-    summary: "x with the elements at indices set to values, or with values added",
-    inputs: &[arg("x", "one or more dimensions"), VALUES, INDICES],
-    attrs: &[ABSENT_DOC, arg("accumulate", "add instead of setting").flag().or("false")],
-    arity: Arity::Many(3),
-    rule: |call| {
+pub(super) const INDEX_PUT: Def = Def::new(
+    "index_put",
+    "x with the elements at indices set to values, or with values added",
+    &[arg("x", "one or more dimensions"), VALUES, INDICES],
+    &[ABSENT_DOC, arg("accumulate", "add instead of setting").flag().or("false")],
+    |call| {
         check_put("index_put", call)?;
         let x = &call.inputs[0];
         let spec = TensorSpec::new(x.dtype, layouts::preserved(x)?)?;
         Ok(Signature::reads(call.inputs.len(), spec))
     },
-};
+)
+.many(3)
+.complex()
+.unsigned();
 
 pub(super) const INDEX_PUT_: Def = Def {
     name: "index_put_",

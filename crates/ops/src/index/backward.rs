@@ -3,40 +3,39 @@
 use millstream_types::{Dims, Layout, Result, TensorSpec};
 
 use crate::args::{dimension, required};
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::schema::{ArgDoc, CallSpec, Signature};
 use crate::views::{diagonal, select, slice};
 
 const GRAD: &[ArgDoc] = &[arg("grad", "the gradient of the view")];
 const SIZES: ArgDoc = arg("input_sizes", "the shape of the viewed tensor").ints();
 
-pub(super) const SELECT_BACKWARD: Def = Def {
-    name: "select_backward",
-    summary: "zeros of the viewed tensor's shape, with grad where select reads",
-    inputs: GRAD,
-    attrs: &[SIZES, arg("dim", "as for select").int(), arg("index", "as for select").int()],
-    arity: Arity::Listed,
-    rule: |call| {
+pub(super) const SELECT_BACKWARD: Def = Def::new(
+    "select_backward",
+    "zeros of the viewed tensor's shape, with grad where select reads",
+    GRAD,
+    &[SIZES, arg("dim", "as for select").int(), arg("index", "as for select").int()],
+    |call| {
         zeros("select_backward", call, |whole| {
             let dim = dim("select_backward", call, whole)?;
             select("select_backward", whole, dim, required("index", call.attrs.int("index")?)?)
         })
     },
-};
+)
+.complex();
 
-pub(super) const SLICE_BACKWARD: Def = Def {
-    name: "slice_backward",
-    summary: "zeros of the viewed tensor's shape, with grad where slice reads",
-    inputs: GRAD,
-    attrs: &[
+pub(super) const SLICE_BACKWARD: Def = Def::new(
+    "slice_backward",
+    "zeros of the viewed tensor's shape, with grad where slice reads",
+    GRAD,
+    &[
         SIZES,
         arg("dim", "as for slice").int(),
         arg("start", "as for slice").int().optional(),
         arg("end", "as for slice").int().optional(),
         arg("step", "as for slice").int().optional(),
     ],
-    arity: Arity::Listed,
-    rule: |call| {
+    |call| {
         zeros("slice_backward", call, |whole| {
             let dim = dim("slice_backward", call, whole)?;
             let bounds = (call.attrs.int("start")?, call.attrs.int("end")?);
@@ -44,20 +43,20 @@ pub(super) const SLICE_BACKWARD: Def = Def {
             slice("slice_backward", whole, dim, bounds, step)
         })
     },
-};
+)
+.complex();
 
-pub(super) const DIAGONAL_BACKWARD: Def = Def {
-    name: "diagonal_backward",
-    summary: "zeros of the viewed tensor's shape, with grad where diagonal reads",
-    inputs: GRAD,
-    attrs: &[
+pub(super) const DIAGONAL_BACKWARD: Def = Def::new(
+    "diagonal_backward",
+    "zeros of the viewed tensor's shape, with grad where diagonal reads",
+    GRAD,
+    &[
         SIZES,
         arg("offset", "as for diagonal").int().optional(),
         arg("dim1", "as for diagonal").int().optional(),
         arg("dim2", "as for diagonal").int().optional(),
     ],
-    arity: Arity::Listed,
-    rule: |call| {
+    |call| {
         zeros("diagonal_backward", call, |whole| {
             let offset = call.attrs.int("offset")?.unwrap_or(0);
             let dim1 = call.attrs.int("dim1")?.unwrap_or(0);
@@ -65,7 +64,8 @@ pub(super) const DIAGONAL_BACKWARD: Def = Def {
             diagonal("diagonal_backward", whole, offset, dim1, dim2)
         })
     },
-};
+)
+.complex();
 
 fn dim(op: &str, call: CallSpec<'_>, whole: &Layout) -> Result<usize> {
     if whole.rank() == 0 {

@@ -3,7 +3,7 @@
 use millstream_types::{Result, TensorSpec};
 
 use crate::args::{Scalar, choice, dimension, required};
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::index::{check_index, in_place, raised};
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
@@ -14,13 +14,12 @@ const X: ArgDoc = arg("x", "any shape");
 const TARGET: ArgDoc = arg("x", "any shape, without overlapping elements; changed in place");
 const VALUE: ArgDoc = arg("value", "a number in place of src").number().instead_of("src");
 
-pub(super) const GATHER: Def = Def {
-    name: "gather",
-    summary: "the elements of x at the index along a dimension",
-    inputs: &[X, INDEX],
-    attrs: &[DIM, arg("sparse_grad", "ignored").flag().ignored()],
-    arity: Arity::Listed,
-    rule: |call| {
+pub(super) const GATHER: Def = Def::new(
+    "gather",
+    "the elements of x at the index along a dimension",
+    &[X, INDEX],
+    &[DIM, arg("sparse_grad", "ignored").flag().ignored()],
+    |call| {
         let (x, index) = (&call.inputs[0], &call.inputs[1]);
         call.attrs.bool("sparse_grad")?;
         let dim = dimension(required("dim", call.attrs.int("dim")?)?, x.layout.rank())?;
@@ -30,7 +29,9 @@ pub(super) const GATHER: Def = Def {
         }
         Ok(Signature::reads(2, TensorSpec::contiguous(x.dtype, index.shape())?))
     },
-};
+)
+.complex()
+.unsigned();
 
 /// Checks that an index is no longer than `x`, except along `but`.
 fn check_within(op: &str, index: &TensorSpec, x: &TensorSpec, but: Option<usize>) -> Result<()> {
@@ -45,17 +46,19 @@ fn check_within(op: &str, index: &TensorSpec, x: &TensorSpec, but: Option<usize>
     Err(refused(op, format!("expected an index no longer than {x}{but}, got {index}")))
 }
 
-pub(super) const SCATTER: Def = Def {
-    name: "scatter",
-    summary: "x with the elements at the index along a dimension set to src",
-    inputs: &[X, INDEX, SRC],
-    attrs: &[DIM, VALUE],
-    arity: Arity::Optional(2),
-    rule: |call| {
+pub(super) const SCATTER: Def = Def::new(
+    "scatter",
+    "x with the elements at the index along a dimension set to src",
+    &[X, INDEX, SRC],
+    &[DIM, VALUE],
+    |call| {
         scatter("scatter", call)?;
         new(call)
     },
-};
+)
+.optional(2)
+.complex()
+.unsigned();
 
 pub(super) const SCATTER_: Def = Def {
     name: "scatter_",
@@ -68,17 +71,17 @@ pub(super) const SCATTER_: Def = Def {
     ..SCATTER
 };
 
-pub(super) const SCATTER_ADD: Def = Def {
-    name: "scatter_add",
-    summary: "x with src added to the elements at the index along a dimension",
-    inputs: &[X, INDEX, SRC],
-    attrs: &[DIM],
-    arity: Arity::Listed,
-    rule: |call| {
+pub(super) const SCATTER_ADD: Def = Def::new(
+    "scatter_add",
+    "x with src added to the elements at the index along a dimension",
+    &[X, INDEX, SRC],
+    &[DIM],
+    |call| {
         scatter("scatter_add", call)?;
         new(call)
     },
-};
+)
+.complex();
 
 pub(super) const SCATTER_ADD_: Def = Def {
     name: "scatter_add_",
@@ -94,26 +97,25 @@ pub(super) const SCATTER_ADD_: Def = Def {
 /// The combinations of `scatter_reduce`.
 pub const REDUCTIONS: [&str; 4] = ["sum", "prod", "amax", "amin"];
 
-pub(super) const SCATTER_REDUCE: Def = Def {
-    name: "scatter_reduce",
-    summary: "x with the elements at the index along a dimension combined with those of src",
-    inputs: &[X, INDEX, SRC],
-    attrs: &[
+pub(super) const SCATTER_REDUCE: Def = Def::new(
+    "scatter_reduce",
+    "x with the elements at the index along a dimension combined with those of src",
+    &[X, INDEX, SRC],
+    &[
         DIM,
         arg("reduce", "\"sum\", \"prod\", \"amax\" or \"amin\"; the extrema of NaN are NaN").text(),
         arg("include_self", "whether the elements of x at the index are combined, too")
             .flag()
             .or("true"),
     ],
-    arity: Arity::Listed,
-    rule: |call| {
+    |call| {
         let op = "scatter_reduce";
         scatter(op, call)?;
         call.attrs.bool("include_self")?;
         required("reduce", choice(call.attrs, "reduce", &REDUCTIONS)?)?;
         new(call)
     },
-};
+);
 
 /// Returns the signature of a new tensor of the shape and dtype of x.
 fn new(call: CallSpec<'_>) -> Result<Signature> {

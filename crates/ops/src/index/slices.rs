@@ -3,20 +3,19 @@
 use millstream_types::{Dims, Result, TensorSpec};
 
 use crate::args::{Scalar, dimension, required};
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::index::{check_index, in_place, raised};
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
 const DIM: ArgDoc = arg("dim", "the dimension").int();
 const INDEX: ArgDoc = arg("index", "i64 or i32; at most one dimension");
 
-pub(super) const INDEX_SELECT: Def = Def {
-    name: "index_select",
-    summary: "the slices of x at an index along a dimension",
-    inputs: &[arg("x", "any shape"), INDEX],
-    attrs: &[DIM],
-    arity: Arity::Listed,
-    rule: |call| {
+pub(super) const INDEX_SELECT: Def = Def::new(
+    "index_select",
+    "the slices of x at an index along a dimension",
+    &[arg("x", "any shape"), INDEX],
+    &[DIM],
+    |call| {
         let (x, index) = (&call.inputs[0], &call.inputs[1]);
         let dim = check("index_select", call)?;
         let mut shape = Dims::from_slice(x.shape());
@@ -31,7 +30,9 @@ pub(super) const INDEX_SELECT: Def = Def {
         }
         Ok(Signature::reads(2, TensorSpec::contiguous(x.dtype, &shape)?))
     },
-};
+)
+.complex()
+.unsigned();
 
 /// Checks the index and returns the dimension.
 fn check(op: &str, call: CallSpec<'_>) -> Result<usize> {
@@ -45,18 +46,18 @@ fn check(op: &str, call: CallSpec<'_>) -> Result<usize> {
     Ok(dim)
 }
 
-pub(super) const INDEX_ADD: Def = Def {
-    name: "index_add",
-    summary: "x with alpha * source added to the slices at an index along a dimension",
-    inputs: &[arg("x", "any shape"), INDEX, SOURCE],
-    attrs: &[DIM, arg("alpha", "factor of source").number().or("1").patchable()],
-    arity: Arity::Listed,
-    rule: |call| {
+pub(super) const INDEX_ADD: Def = Def::new(
+    "index_add",
+    "x with alpha * source added to the slices at an index along a dimension",
+    &[arg("x", "any shape"), INDEX, SOURCE],
+    &[DIM, arg("alpha", "factor of source").number().or("1").patchable()],
+    |call| {
         index_add("index_add", call)?;
         let x = &call.inputs[0];
         Ok(Signature::reads(3, TensorSpec::contiguous(x.dtype, x.shape())?))
     },
-};
+)
+.complex();
 
 const SOURCE: ArgDoc = arg("source", "x's dtype and shape, except as long as the index along dim");
 

@@ -4,19 +4,15 @@ use millstream_types::{Dims, Layout, Result};
 use smallvec::SmallVec;
 
 use crate::args::{dimension, required};
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::schema::{CallSpec, Signature};
 
-pub(super) const TRANSPOSE: Def = Def {
-    name: "transpose",
-    summary: "a view with two dimensions exchanged",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[
-        arg("dim0", "a dimension").int(),
-        arg("dim1", "the dimension to exchange it with").int(),
-    ],
-    arity: Arity::Listed,
-    rule: |call| {
+pub(super) const TRANSPOSE: Def = Def::new(
+    "transpose",
+    "a view with two dimensions exchanged",
+    &[arg("x", "any shape")],
+    &[arg("dim0", "a dimension").int(), arg("dim1", "the dimension to exchange it with").int()],
+    |call| {
         let layout = &call.inputs[0].layout;
         let dim0 = dimension(required("dim0", call.attrs.int("dim0")?)?, layout.rank())?;
         let dim1 = dimension(required("dim1", call.attrs.int("dim1")?)?, layout.rank())?;
@@ -29,15 +25,16 @@ pub(super) const TRANSPOSE: Def = Def {
         }
         Ok(Signature::view(Layout::strided(&shape, &strides, layout.offset())?))
     },
-};
+)
+.complex()
+.unsigned();
 
-pub(super) const T: Def = Def {
-    name: "t",
-    summary: "a view of a matrix with rows and columns exchanged",
-    inputs: &[arg("x", "at most two dimensions")],
-    attrs: &[],
-    arity: Arity::Listed,
-    rule: |call| {
+pub(super) const T: Def = Def::new(
+    "t",
+    "a view of a matrix with rows and columns exchanged",
+    &[arg("x", "at most two dimensions")],
+    &[],
+    |call| {
         let layout = &call.inputs[0].layout;
         if layout.rank() > 2 {
             let message =
@@ -48,15 +45,16 @@ pub(super) const T: Def = Def {
         let (shape, strides) = (backwards(layout.shape()), backwards(layout.strides()));
         Ok(Signature::view(Layout::strided(&shape, &strides, layout.offset())?))
     },
-};
+)
+.complex()
+.unsigned();
 
-pub(super) const PERMUTE: Def = Def {
-    name: "permute",
-    summary: "a view with the dimensions permuted",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[arg("dims", "all dimensions, in the new order").ints()],
-    arity: Arity::Listed,
-    rule: |call| {
+pub(super) const PERMUTE: Def = Def::new(
+    "permute",
+    "a view with the dimensions permuted",
+    &[arg("x", "any shape")],
+    &[arg("dims", "all dimensions, in the new order").ints()],
+    |call| {
         let layout = &call.inputs[0].layout;
         let dims = named_once(&required("dims", call.attrs.ints("dims")?)?, layout.rank())?;
         if dims.len() != layout.rank() {
@@ -68,7 +66,9 @@ pub(super) const PERMUTE: Def = Def {
         let strides: Dims = dims.iter().map(|&k| layout.strides()[k]).collect();
         Ok(Signature::view(Layout::strided(&shape, &strides, layout.offset())?))
     },
-};
+)
+.complex()
+.unsigned();
 
 /// Returns the dimensions in a list.
 ///
@@ -89,13 +89,12 @@ pub(crate) fn named_once(dims: &[i64], rank: usize) -> Result<SmallVec<[usize; 4
     Ok(named)
 }
 
-pub(super) const SQUEEZE: Def = Def {
-    name: "squeeze",
-    summary: "a view without dimensions of length 1",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[arg("dim", "the dimension or dimensions to remove if of length 1").ints().or("all")],
-    arity: Arity::Listed,
-    rule: |call| {
+pub(super) const SQUEEZE: Def = Def::new(
+    "squeeze",
+    "a view without dimensions of length 1",
+    &[arg("x", "any shape")],
+    &[arg("dim", "the dimension or dimensions to remove if of length 1").ints().or("all")],
+    |call| {
         let layout = &call.inputs[0].layout;
         let chosen = match call.attrs.ints("dim")? {
             Some(dims) => named_once(&dims, layout.rank())?,
@@ -107,15 +106,16 @@ pub(super) const SQUEEZE: Def = Def {
         let strides: Dims = kept.iter().map(|&k| layout.strides()[k]).collect();
         Ok(Signature::view(Layout::strided(&shape, &strides, layout.offset())?))
     },
-};
+)
+.complex()
+.unsigned();
 
-pub(super) const UNSQUEEZE: Def = Def {
-    name: "unsqueeze",
-    summary: "a view with a new dimension of length 1",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[arg("dim", "its position in the result").int()],
-    arity: Arity::Listed,
-    rule: |call| {
+pub(super) const UNSQUEEZE: Def = Def::new(
+    "unsqueeze",
+    "a view with a new dimension of length 1",
+    &[arg("x", "any shape")],
+    &[arg("dim", "its position in the result").int()],
+    |call| {
         let layout = &call.inputs[0].layout;
         let dim = required("dim", call.attrs.int("dim")?)?;
         let dim = dimension(dim, layout.rank() + 1)?;
@@ -126,19 +126,22 @@ pub(super) const UNSQUEEZE: Def = Def {
         shape.insert(dim, 1);
         Ok(Signature::view(Layout::strided(&shape, &strides, layout.offset())?))
     },
-};
+)
+.complex()
+.unsigned();
 
-pub(super) const EXPAND: Def = Def {
-    name: "expand",
-    summary: "a view that repeats dimensions of length 1 and new leading dimensions",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[
+pub(super) const EXPAND: Def = Def::new(
+    "expand",
+    "a view that repeats dimensions of length 1 and new leading dimensions",
+    &[arg("x", "any shape")],
+    &[
         arg("size", "the lengths, aligned at the last dimension; -1 keeps a length").ints(),
         arg("implicit", "ignored").flag().ignored(),
     ],
-    arity: Arity::Listed,
-    rule: expand,
-};
+    expand,
+)
+.complex()
+.unsigned();
 
 fn expand(call: CallSpec<'_>) -> Result<Signature> {
     let x = &call.inputs[0];
@@ -170,14 +173,12 @@ fn expand(call: CallSpec<'_>) -> Result<Signature> {
     Ok(Signature::view(Layout::strided(&shape, &strides, x.layout.offset())?))
 }
 
-pub(super) const ALIAS: Def = Def {
-    name: "alias",
-    summary: "a view of all of x",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[],
-    arity: Arity::Listed,
-    rule: |call| Ok(Signature::view(call.inputs[0].layout.clone())),
-};
+pub(super) const ALIAS: Def =
+    Def::new("alias", "a view of all of x", &[arg("x", "any shape")], &[], |call| {
+        Ok(Signature::view(call.inputs[0].layout.clone()))
+    })
+    .complex()
+    .unsigned();
 
 pub(super) const DETACH: Def =
     Def { name: "detach", summary: "a view of all of x; the machine tracks no gradients", ..ALIAS };

@@ -3,22 +3,23 @@
 use millstream_types::{Dims, Layout, Result};
 
 use crate::args::{dimension, required};
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::schema::{CallSpec, Signature};
 
-pub(super) const SLICE: Def = Def {
-    name: "slice",
-    summary: "a view of every step-th element of one dimension, from start up to end",
-    inputs: &[arg("x", "one or more dimensions")],
-    attrs: &[
+pub(super) const SLICE: Def = Def::new(
+    "slice",
+    "a view of every step-th element of one dimension, from start up to end",
+    &[arg("x", "one or more dimensions")],
+    &[
         arg("dim", "the dimension").int().or("0"),
         arg("start", "the first element; negative from the end").int().or("0"),
         arg("end", "one past the last element; negative from the end").int().or("the length"),
         arg("step", "the step between elements, 1 or more").int().or("1"),
     ],
-    arity: Arity::Listed,
-    rule: slice_rule,
-};
+    slice_rule,
+)
+.complex()
+.unsigned();
 
 fn slice_rule(call: CallSpec<'_>) -> Result<Signature> {
     let dim = dimension_of(call, "slice", call.attrs.int("dim")?.unwrap_or(0))?;
@@ -61,17 +62,16 @@ pub fn slice(
     Layout::strided(&shape, &strides, layout.offset() + skipped)
 }
 
-pub(super) const NARROW: Def = Def {
-    name: "narrow",
-    summary: "a view of a range of one dimension",
-    inputs: &[arg("x", "one or more dimensions")],
-    attrs: &[
+pub(super) const NARROW: Def = Def::new(
+    "narrow",
+    "a view of a range of one dimension",
+    &[arg("x", "one or more dimensions")],
+    &[
         arg("dim", "the dimension").int(),
         arg("start", "the first element; negative from the end").int(),
         arg("length", "the number of elements").int(),
     ],
-    arity: Arity::Listed,
-    rule: |call| {
+    |call| {
         let layout = &call.inputs[0].layout;
         let dim = dimension_of(call, "narrow", required("dim", call.attrs.int("dim")?)?)?;
         let start = required("start", call.attrs.int("start")?)?;
@@ -92,7 +92,9 @@ pub(super) const NARROW: Def = Def {
             )),
         }
     },
-};
+)
+.complex()
+.unsigned();
 
 /// Returns a view of the elements `start` to `start + length` of a dimension. The range must exist.
 ///
@@ -114,22 +116,20 @@ pub(super) fn dimension_of(call: CallSpec<'_>, op: &str, dim: i64) -> Result<usi
     }
 }
 
-pub(super) const SELECT: Def = Def {
-    name: "select",
-    summary: "a view of one element of a dimension, without that dimension",
-    inputs: &[arg("x", "one or more dimensions")],
-    attrs: &[
-        arg("dim", "the dimension").int(),
-        arg("index", "the element; negative from the end").int(),
-    ],
-    arity: Arity::Listed,
-    rule: |call| {
+pub(super) const SELECT: Def = Def::new(
+    "select",
+    "a view of one element of a dimension, without that dimension",
+    &[arg("x", "one or more dimensions")],
+    &[arg("dim", "the dimension").int(), arg("index", "the element; negative from the end").int()],
+    |call| {
         let layout = &call.inputs[0].layout;
         let dim = dimension_of(call, "select", required("dim", call.attrs.int("dim")?)?)?;
         let index = required("index", call.attrs.int("index")?)?;
         Ok(Signature::view(select("select", layout, dim, index)?))
     },
-};
+)
+.complex()
+.unsigned();
 
 /// Returns a view of one element of a dimension, without that dimension. A negative index counts
 /// from the end.
@@ -162,23 +162,24 @@ pub(super) fn without(layout: &Layout, dim: usize) -> Result<Layout> {
     Layout::strided(&shape, &strides, layout.offset())
 }
 
-pub(super) const DIAGONAL: Def = Def {
-    name: "diagonal",
-    summary: "a view of the diagonals of two dimensions, which become the last dimension",
-    inputs: &[arg("x", "two or more dimensions")],
-    attrs: &[
+pub(super) const DIAGONAL: Def = Def::new(
+    "diagonal",
+    "a view of the diagonals of two dimensions, which become the last dimension",
+    &[arg("x", "two or more dimensions")],
+    &[
         arg("offset", "the offset from the main diagonal, negative below it").int().or("0"),
         arg("dim1", "the dimension of rows").int().or("0"),
         arg("dim2", "the dimension of columns").int().or("1"),
     ],
-    arity: Arity::Listed,
-    rule: |call| {
+    |call| {
         let offset = call.attrs.int("offset")?.unwrap_or(0);
         let dim1 = call.attrs.int("dim1")?.unwrap_or(0);
         let dim2 = call.attrs.int("dim2")?.unwrap_or(1);
         Ok(Signature::view(diagonal("diagonal", &call.inputs[0].layout, offset, dim1, dim2)?))
     },
-};
+)
+.complex()
+.unsigned();
 
 /// Returns a view of the diagonals of two dimensions.
 ///
@@ -210,18 +211,19 @@ pub fn diagonal(op: &str, layout: &Layout, offset: i64, dim1: i64, dim2: i64) ->
     Layout::strided(&shape, &strides, layout.offset() + skipped)
 }
 
-pub(super) const UNFOLD: Def = Def {
-    name: "unfold",
-    summary: "a view of all windows of a dimension; their elements become a new last dimension",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[
+pub(super) const UNFOLD: Def = Def::new(
+    "unfold",
+    "a view of all windows of a dimension; their elements become a new last dimension",
+    &[arg("x", "any shape")],
+    &[
         arg("dimension", "the dimension").int(),
         arg("size", "the size of a window").int(),
         arg("step", "the step between windows, 1 or more").int(),
     ],
-    arity: Arity::Listed,
-    rule: unfold,
-};
+    unfold,
+)
+.complex()
+.unsigned();
 
 fn unfold(call: CallSpec<'_>) -> Result<Signature> {
     let layout = &call.inputs[0].layout;

@@ -4,17 +4,18 @@ use millstream_types::layout::contiguous_strides;
 use millstream_types::{Dims, Layout, Result, TensorSpec};
 
 use crate::args::required;
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::schema::{CallSpec, Signature};
 
-pub(super) const RESHAPE: Def = Def {
-    name: "reshape",
-    summary: "the same elements in row-major order in another shape; a view where strides allow it",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[arg("shape", "the lengths; one may be -1, to be computed from the others").ints()],
-    arity: Arity::Listed,
-    rule: reshape,
-};
+pub(super) const RESHAPE: Def = Def::new(
+    "reshape",
+    "the same elements in row-major order in another shape; a view where strides allow it",
+    &[arg("x", "any shape")],
+    &[arg("shape", "the lengths; one may be -1, to be computed from the others").ints()],
+    reshape,
+)
+.complex()
+.unsigned();
 
 fn reshape(call: CallSpec<'_>) -> Result<Signature> {
     let x = &call.inputs[0];
@@ -25,13 +26,12 @@ fn reshape(call: CallSpec<'_>) -> Result<Signature> {
     }
 }
 
-pub(super) const VIEW: Def = Def {
-    name: "view",
-    summary: "a view of the same elements in row-major order in another shape",
-    inputs: &[arg("x", "any shape whose strides allow a view of the other shape")],
-    attrs: &[arg("size", "the lengths; one may be -1, to be computed from the others").ints()],
-    arity: Arity::Listed,
-    rule: |call| {
+pub(super) const VIEW: Def = Def::new(
+    "view",
+    "a view of the same elements in row-major order in another shape",
+    &[arg("x", "any shape whose strides allow a view of the other shape")],
+    &[arg("size", "the lengths; one may be -1, to be computed from the others").ints()],
+    |call| {
         let x = &call.inputs[0];
         let shape = resolve("view", x, &required("size", call.attrs.ints("size")?)?)?;
         let strides = view_strides(x.shape(), x.layout.strides(), &shape).ok_or_else(|| {
@@ -41,21 +41,22 @@ pub(super) const VIEW: Def = Def {
         })?;
         Ok(Signature::view(Layout::strided(&shape, &strides, x.layout.offset())?))
     },
-};
+)
+.complex()
+.unsigned();
 
-pub(super) const AS_STRIDED: Def = Def {
-    name: "as_strided",
-    summary: "a view of x's storage with given lengths, strides and offset",
-    inputs: &[arg("x", "any shape")],
-    attrs: &[
+pub(super) const AS_STRIDED: Def = Def::new(
+    "as_strided",
+    "a view of x's storage with given lengths, strides and offset",
+    &[arg("x", "any shape")],
+    &[
         arg("size", "the lengths").ints(),
         arg("stride", "the strides in elements, one for each length, 0 or more").ints(),
         arg("storage_offset", "the position of the first element in the storage")
             .int()
             .or("that of x"),
     ],
-    arity: Arity::Listed,
-    rule: |call| {
+    |call| {
         let sizes = |name: &str| -> Result<Dims> {
             let given = required(name, call.attrs.ints(name)?)?;
             given.iter().map(|&v| not_negative(name, v)).collect()
@@ -66,7 +67,9 @@ pub(super) const AS_STRIDED: Def = Def {
         };
         Ok(Signature::view(Layout::strided(&sizes("size")?, &sizes("stride")?, offset)?))
     },
-};
+)
+.complex()
+.unsigned();
 
 fn not_negative(name: &str, value: i64) -> Result<usize> {
     usize::try_from(value)

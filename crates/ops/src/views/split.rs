@@ -4,20 +4,19 @@ use millstream_types::{Access, Result};
 use smallvec::SmallVec;
 
 use crate::args::required;
-use crate::def::{Arity, Def, arg, refused};
+use crate::def::{Def, arg, refused};
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 use crate::views::range::{dimension_of, narrow, without};
 
 const X: &[ArgDoc] = &[arg("x", "one or more dimensions")];
 const DIM: ArgDoc = arg("dim", "the dimension").int().or("0");
 
-pub(super) const SPLIT: Def = Def {
-    name: "split",
-    summary: "views of a dimension in parts of one length; the last may be shorter",
-    inputs: X,
-    attrs: &[arg("split_size", "the length of a part").int(), DIM],
-    arity: Arity::Listed,
-    rule: |call| {
+pub(super) const SPLIT: Def = Def::new(
+    "split",
+    "views of a dimension in parts of one length; the last may be shorter",
+    X,
+    &[arg("split_size", "the length of a part").int(), DIM],
+    |call| {
         let size = required("split_size", call.attrs.int("split_size")?)?;
         let (dim, length) = cut(call, "split")?;
         match usize::try_from(size) {
@@ -26,15 +25,16 @@ pub(super) const SPLIT: Def = Def {
             _ => Err(refused("split", format!("split_size: expected 1 or more, got {size}"))),
         }
     },
-};
+)
+.complex()
+.unsigned();
 
-pub(super) const CHUNK: Def = Def {
-    name: "chunk",
-    summary: "views of a dimension in at most chunks parts of one length; the last may be shorter",
-    inputs: X,
-    attrs: &[arg("chunks", "the greatest number of parts").int(), DIM],
-    arity: Arity::Listed,
-    rule: |call| {
+pub(super) const CHUNK: Def = Def::new(
+    "chunk",
+    "views of a dimension in at most chunks parts of one length; the last may be shorter",
+    X,
+    &[arg("chunks", "the greatest number of parts").int(), DIM],
+    |call| {
         let chunks = required("chunks", call.attrs.int("chunks")?)?;
         let (dim, length) = cut(call, "chunk")?;
         match usize::try_from(chunks) {
@@ -45,18 +45,19 @@ pub(super) const CHUNK: Def = Def {
             _ => Err(refused("chunk", format!("chunks: expected 1 or more, got {chunks}"))),
         }
     },
-};
+)
+.complex()
+.unsigned();
 
 /// The greatest number of views of one call: more than programs ask for, few enough to list.
 const MOST: usize = 1 << 16;
 
-pub(super) const SPLIT_WITH_SIZES: Def = Def {
-    name: "split_with_sizes",
-    summary: "views of a dimension in parts of given lengths",
-    inputs: X,
-    attrs: &[arg("split_sizes", "the lengths, which add up to that of the dimension").ints(), DIM],
-    arity: Arity::Listed,
-    rule: |call| {
+pub(super) const SPLIT_WITH_SIZES: Def = Def::new(
+    "split_with_sizes",
+    "views of a dimension in parts of given lengths",
+    X,
+    &[arg("split_sizes", "the lengths, which add up to that of the dimension").ints(), DIM],
+    |call| {
         let sizes = required("split_sizes", call.attrs.ints("split_sizes")?)?;
         let (dim, length) = cut(call, "split_with_sizes")?;
         let lengths: Option<Vec<usize>> =
@@ -71,15 +72,16 @@ pub(super) const SPLIT_WITH_SIZES: Def = Def {
             )),
         }
     },
-};
+)
+.complex()
+.unsigned();
 
-pub(super) const UNBIND: Def = Def {
-    name: "unbind",
-    summary: "views of each element of a dimension, without that dimension",
-    inputs: X,
-    attrs: &[DIM],
-    arity: Arity::Listed,
-    rule: |call| {
+pub(super) const UNBIND: Def = Def::new(
+    "unbind",
+    "views of each element of a dimension, without that dimension",
+    X,
+    &[DIM],
+    |call| {
         let (dim, length) = cut(call, "unbind")?;
         if length == 0 {
             return Err(refused("unbind", "expected a dimension with elements, got length 0"));
@@ -92,7 +94,9 @@ pub(super) const UNBIND: Def = Def {
         }
         Ok(signature)
     },
-};
+)
+.complex()
+.unsigned();
 
 /// Returns the dimension to split and its length.
 fn cut(call: CallSpec<'_>, op: &str) -> Result<(usize, usize)> {

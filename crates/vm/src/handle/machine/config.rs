@@ -148,17 +148,12 @@ impl MachineConfig {
     /// several kernels are registered in [`MachineConfig::ops`] and [`MachineConfig::kernels`].
     ///
     /// ```
-    /// use millstream_ops::{ArgDoc, Arity, Def, Signature};
+    /// use millstream_ops::{ArgDoc, Def, Signature};
     /// use millstream_vm::{Machine, MachineConfig, Tensor};
     ///
-    /// const DOUBLE: Def = Def {
-    ///     name: "demo::double",
-    ///     summary: "x + x",
-    ///     inputs: &[ArgDoc::new("x", "f32")],
-    ///     attrs: &[],
-    ///     arity: Arity::Listed,
-    ///     rule: |call| Ok(Signature::reads(1, call.inputs[0].clone())),
-    /// };
+    /// const DOUBLE: Def = Def::new("demo::double", "x + x", &[ArgDoc::new("x", "f32")], &[], |call| {
+    ///     Ok(Signature::reads(1, call.inputs[0].clone()))
+    /// });
     ///
     /// # fn main() -> millstream_types::Result<()> {
     /// let machine = Machine::new(MachineConfig::default().op(DOUBLE, |call| {
