@@ -11,6 +11,10 @@
 
 mod arith;
 mod complex;
+mod fft;
+mod higher;
+mod linalg;
+mod matmul;
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -99,7 +103,14 @@ const fn joint(
 pub fn rule(op: &str) -> Option<&'static Rule> {
     static TABLE: OnceLock<HashMap<&str, &Rule>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
-        let families: &[&'static [Rule]] = &[arith::RULES, complex::RULES];
+        let families: &[&'static [Rule]] = &[
+            arith::RULES,
+            complex::RULES,
+            fft::RULES,
+            higher::RULES,
+            linalg::RULES,
+            matmul::RULES,
+        ];
         families.iter().copied().flatten().map(|rule| (rule.op, rule)).collect()
     });
     table.get(op).copied()
@@ -211,11 +222,15 @@ impl<'a> Derivative<'a> {
 
     /// Returns the gradient of a result, zeros if there is none.
     fn gradient(self, output: usize) -> Expr<'a> {
-        match (self.gradients.get(output), self.output_specs.get(output)) {
-            (Some(Some(gradient)), _) => self.calls.of(*gradient),
-            (_, Some(spec)) => self.calls.full(ints(spec.shape()), 0i64, spec.dtype),
-            _ => self.calls.refuse(self.missing("the spec of output", output)),
-        }
+        self.optional_gradient(output).unwrap_or_else(|| match self.output_spec(output) {
+            Ok(spec) => self.calls.full(ints(spec.shape()), 0i64, spec.dtype),
+            Err(error) => self.calls.refuse(error),
+        })
+    }
+
+    /// Returns the gradient of a result, if there is one.
+    fn optional_gradient(self, output: usize) -> Option<Expr<'a>> {
+        self.gradients.get(output).copied().flatten().map(|gradient| self.calls.of(gradient))
     }
 
     /// Returns whether an input needs its gradient.
