@@ -258,8 +258,8 @@ macro_rules! methods {
 }
 
 methods! {
-    abs any cos exp exp2 i0 isinf isnan log log1p log2 logical_not mean reciprocal round rsqrt sigmoid sign
-    signbit sin sqrt tanh;
+    abs any cos exp exp2 i0 isinf isnan log log1p log2 logical_not mean reciprocal round rsqrt
+    sigmoid sign signbit sin sqrt t tanh;
     eq ge gt le logical_and logical_or lt matmul maximum minimum ne pow sigmoid_backward
     tanh_backward copy_ mul_ sub_;
     cumsum() gather(index) index_select(index) scatter(index, from) scatter_add(index, from)

@@ -129,7 +129,7 @@ pub(super) const RULES: &[Rule] = &[
     each("randint_", &[], &[NONE]),
 ];
 
-fn scaled(g: Expr<'_>, factor: f64) -> Expr<'_> {
+pub(super) fn scaled(g: Expr<'_>, factor: f64) -> Expr<'_> {
     if factor == 1.0 { g } else { g * factor }
 }
 

@@ -11,8 +11,12 @@
 
 mod arith;
 mod complex;
+mod fft;
 mod grid;
+mod higher;
+mod linalg;
 mod loss;
+mod matmul;
 mod pointwise;
 mod special;
 mod views;
@@ -107,8 +111,12 @@ pub fn rule(op: &str) -> Option<&'static Rule> {
         let families: &[&'static [Rule]] = &[
             arith::RULES,
             complex::RULES,
+            fft::RULES,
             grid::RULES,
+            higher::RULES,
+            linalg::RULES,
             loss::RULES,
+            matmul::RULES,
             pointwise::RULES,
             special::RULES,
             views::RULES,
@@ -224,11 +232,15 @@ impl<'a> Derivative<'a> {
 
     /// Returns the gradient of a result, zeros if there is none.
     fn gradient(self, output: usize) -> Expr<'a> {
-        match (self.gradients.get(output), self.output_specs.get(output)) {
-            (Some(Some(gradient)), _) => self.calls.of(*gradient),
-            (_, Some(spec)) => self.calls.full(ints(spec.shape()), 0i64, spec.dtype),
-            _ => self.calls.refuse(self.missing("the spec of output", output)),
-        }
+        self.optional_gradient(output).unwrap_or_else(|| match self.output_spec(output) {
+            Ok(spec) => self.calls.full(ints(spec.shape()), 0i64, spec.dtype),
+            Err(error) => self.calls.refuse(error),
+        })
+    }
+
+    /// Returns the gradient of a result, if there is one.
+    fn optional_gradient(self, output: usize) -> Option<Expr<'a>> {
+        self.gradients.get(output).copied().flatten().map(|gradient| self.calls.of(gradient))
     }
 
     /// Returns whether an input needs its gradient.

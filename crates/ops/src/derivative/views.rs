@@ -8,7 +8,7 @@ use crate::composite::formula::{Expr, along};
 
 pub(super) const RULES: &[Rule] = &[
     one("transpose", &[], &[Some(|d| Ok(d.g().transpose(d.int("dim0", 0)?, d.int("dim1", 0)?)))]),
-    one("t", &[], &[Some(|d| Ok(d.g().apply("t", [])))]),
+    one("t", &[], &[Some(|d| Ok(d.g().t()))]),
     one("permute", &[], &[Some(permute)]),
     one("squeeze", &[], &[Some(shaped)]),
     one("unsqueeze", &[], &[Some(shaped)]),
