@@ -258,7 +258,7 @@ macro_rules! methods {
 }
 
 methods! {
-    abs any cos exp exp2 i0 isinf isnan log log1p log2 logical_not mean reciprocal round rsqrt
+    abs any cos exp exp2 i0 isinf isnan log log1p logical_not mean reciprocal round rsqrt
     sigmoid sign signbit sin sqrt t tanh;
     eq ge gt le logical_and logical_or lt matmul maximum minimum ne pow sigmoid_backward
     tanh_backward copy_ mul_ sub_;
