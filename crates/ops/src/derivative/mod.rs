@@ -11,6 +11,9 @@
 
 mod arith;
 mod complex;
+mod conv;
+mod index;
+mod reduce;
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -99,7 +102,8 @@ const fn joint(
 pub fn rule(op: &str) -> Option<&'static Rule> {
     static TABLE: OnceLock<HashMap<&str, &Rule>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
-        let families: &[&'static [Rule]] = &[arith::RULES, complex::RULES];
+        let families: &[&'static [Rule]] =
+            &[arith::RULES, complex::RULES, conv::RULES, index::RULES, reduce::RULES];
         families.iter().copied().flatten().map(|rule| (rule.op, rule)).collect()
     });
     table.get(op).copied()
