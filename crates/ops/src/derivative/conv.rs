@@ -44,9 +44,10 @@ pub(super) const RULES: &[Rule] = &[
                 let (gx, normal) = of_rows(d, x, weighted, &dims)?;
                 return Ok(vec![Some(gx), Some(g * normal), Some(g)]);
             }
-            let inputs = [d.g(), d.input(0), d.output(1), d.output(2)].map(Some);
-            let inputs = [&inputs[..], &[d.optional(1), d.optional(2)]].concat();
-            normalised(d, "native_layer_norm_backward", &inputs, d.passed(&["normalized_shape"]))
+            let [g, x, mean, rstd] = [d.g(), d.input(0), d.output(1), d.output(2)].map(Some);
+            let inputs = [g, x, mean, rstd, d.optional(1), d.optional(2)];
+            let attrs = d.passed(&["normalized_shape"]);
+            Ok(normalised(d, "native_layer_norm_backward", &inputs, attrs))
         },
     ),
     joint(
@@ -56,17 +57,18 @@ pub(super) const RULES: &[Rule] = &[
             if d.is_noted {
                 let (g, x, shape) = (d.g(), d.input(0), d.shape(0)?);
                 let groups = d.int("group", 1)?;
-                let rows = [shape[0], groups, x.numel()? as i64 / shape[0] / groups];
+                let rows = [shape[0], groups, shape[1..].iter().product::<i64>() / groups];
                 let weighted = weighted(d, g)?;
                 let (x, weighted) = (x.reshape(&rows), weighted.reshape(&rows));
                 let (gx, normal) = of_rows(d, x, weighted, &[2])?;
                 let normal = normal.reshape(&shape);
                 return of_channels(g, normal, gx.reshape(&shape));
             }
-            let inputs = [d.g().dense(), d.input(0), d.output(1), d.output(2)].map(Some);
-            let inputs = [&inputs[..], &[d.optional(1)]].concat();
+            let g = d.g().dense();
+            let [g, x, mean, rstd] = [g, d.input(0), d.output(1), d.output(2)].map(Some);
             let attrs = d.passed(&["N", "C", "HxW", "group"]);
-            normalised(d, "native_group_norm_backward", &inputs, attrs)
+            let inputs = [g, x, mean, rstd, d.optional(1)];
+            Ok(normalised(d, "native_group_norm_backward", &inputs, attrs))
         },
     ),
     joint(
@@ -158,7 +160,7 @@ fn normalised<'a>(
     op: &str,
     inputs: &[Option<Expr<'a>>],
     attrs: Attrs,
-) -> Result<Vec<Option<Expr<'a>>>> {
+) -> Vec<Option<Expr<'a>>> {
     let needs = [0, 1, 2].map(|k| d.needs(k));
     let mut attrs = attrs.with("output_mask", needs.map(i64::from).to_vec());
     let absent = inputs.iter().enumerate().filter(|(_, x)| x.is_none());
@@ -167,7 +169,7 @@ fn normalised<'a>(
         attrs.set(ABSENT, absent);
     }
     let given: Vec<Expr<'a>> = inputs.iter().flatten().copied().collect();
-    Ok(masked(needs, d.calls.call(op, &given, attrs)))
+    masked(needs, d.calls.call(op, &given, attrs))
 }
 
 /// Returns the gradients of rows that were normalised over some dimensions, and the rows with
@@ -219,10 +221,11 @@ fn batch_norm(d: Derivative<'_>) -> Result<Vec<Option<Expr<'_>>>> {
         return of_channels(g, normal, gx);
     }
     // Without training, the statistics are the running ones, which the call has only read.
-    let statistics = match train {
+    let [mean, var, saved_mean, saved_rstd] = match train {
         true => [None, None, Some(d.output(1)), Some(d.output(2))],
         false => [d.optional(3), d.optional(4), None, None],
     };
-    let inputs = [&[Some(g), Some(x), d.optional(1)][..], &statistics].concat();
-    normalised(d, "native_batch_norm_backward", &inputs, d.passed(&["eps"]).with("train", train))
+    let inputs = [Some(g), Some(x), d.optional(1), mean, var, saved_mean, saved_rstd];
+    let attrs = d.passed(&["eps"]).with("train", train);
+    Ok(normalised(d, "native_batch_norm_backward", &inputs, attrs))
 }

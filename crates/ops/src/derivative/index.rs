@@ -160,8 +160,8 @@ pub(super) const RULES: &[Rule] = &[
         "roll",
         &[],
         &[Some(|d| {
-            let (attrs, dims) =
-                (Attrs::new().with("shifts", negated(d, "shifts")?), d.ints("dims")?);
+            let attrs = Attrs::new().with("shifts", negated(d, "shifts")?);
+            let dims = d.ints("dims")?;
             Ok(d.g().op("roll", if dims.is_empty() { attrs } else { attrs.with("dims", dims) }))
         })],
     ),
