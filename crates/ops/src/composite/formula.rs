@@ -258,12 +258,12 @@ macro_rules! methods {
 }
 
 methods! {
-    abs any cos exp exp2 i0 isinf isnan log log1p logical_not mean reciprocal round rsqrt
-    sigmoid sign signbit sin sqrt t tanh;
+    abs any cos exp exp2 i0 isinf isnan log log1p logical_not mean reciprocal round rsqrt sigmoid
+    sign signbit sin sqrt t tanh;
     eq ge gt le logical_and logical_or lt matmul maximum minimum ne pow sigmoid_backward
     tanh_backward copy_ mul_ sub_;
-    cumsum() gather(index) index_select(index) scatter(index, from) scatter_add(index, from)
-    squeeze() unsqueeze() index_add_(index, from)
+    cumprod() cumsum() gather(index) index_select(index) scatter(index, from)
+    scatter_add(index, from) squeeze() unsqueeze() index_add_(index, from)
 }
 
 impl<'a> Expr<'a> {
@@ -343,6 +343,16 @@ impl<'a> Expr<'a> {
     pub(crate) fn sum(self, dims: &[i64], keepdim: bool) -> Expr<'a> {
         let attrs = Attrs::new().with("dim", dims.to_vec());
         self.op("sum", if keepdim { attrs.with("keepdim", true) } else { attrs })
+    }
+
+    /// Returns the means along dimensions, which stay with length 1.
+    pub(crate) fn means(self, dims: &[i64]) -> Expr<'a> {
+        self.op("mean", Attrs::new().with("dim", dims.to_vec()).with("keepdim", true))
+    }
+
+    /// Returns the elements in reverse order along dimensions.
+    pub(crate) fn flip(self, dims: &[i64]) -> Expr<'a> {
+        self.op("flip", Attrs::new().with("dims", dims.to_vec()))
     }
 
     /// Returns a tensor with the elements that a dropout of this probability kept, scaled.

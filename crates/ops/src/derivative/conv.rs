@@ -1,14 +1,16 @@
 //! Convolution, pooling, normalisation, dropout.
 
-use crate::handle::machine::Inputs;
 use millstream_types::{Attrs, Result};
 
-use super::{Derivative, I0, I1, I2, O0, O1, O2, Rule, Save, each, first, joint, one};
-use crate::handle::Tensor;
+use super::{Derivative, I0, I1, I2, O0, O1, O2, Rule, Save, each, joint, one};
+use crate::args::ABSENT;
+use crate::composite::formula::Expr;
 
 const MEAN: Save = Save::Input(3);
 const VAR: Save = Save::Input(4);
 const WINDOW: &[&str] = &["kernel_size", "stride", "padding", "dilation", "ceil_mode"];
+const AVERAGED: &[&str] =
+    &["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"];
 
 pub(super) const RULES: &[Rule] = &[
     joint("convolution", &[(I0, &[0, 1]), (I1, &[0, 1])], convolution),
@@ -16,75 +18,57 @@ pub(super) const RULES: &[Rule] = &[
         "max_pool2d_with_indices",
         &[(I0, &[0]), (O1, &[0])],
         &[Some(|d| {
-            let inputs = [&d.g()?, &d.input(0)?, &d.output(1)?];
-            d.call_one("max_pool2d_with_indices_backward", &inputs, WINDOW)
+            let inputs = [d.g(), d.input(0), d.output(1)];
+            Ok(d.one("max_pool2d_with_indices_backward", &inputs, WINDOW))
         })],
     ),
     one(
         "avg_pool2d",
         &[(I0, &[0])],
-        &[Some(|d| {
-            let names = [
-                "kernel_size",
-                "stride",
-                "padding",
-                "ceil_mode",
-                "count_include_pad",
-                "divisor_override",
-            ];
-            d.call_one("avg_pool2d_backward", &[&d.g()?, &d.input(0)?], &names)
-        })],
+        &[Some(|d| Ok(d.one("avg_pool2d_backward", &[d.g(), d.input(0)], AVERAGED)))],
     ),
     one(
         "_adaptive_avg_pool2d",
         &[(I0, &[0])],
-        &[Some(|d| d.call_one("_adaptive_avg_pool2d_backward", &[&d.g()?, &d.input(0)?], &[]))],
+        &[Some(|d| Ok(d.g().apply("_adaptive_avg_pool2d_backward", [d.input(0)])))],
     ),
     joint(
         "native_layer_norm",
         &[(I0, &[0, 1, 2]), (I1, &[0, 1, 2]), (I2, &[0, 1, 2]), (O1, &[0, 1, 2]), (O2, &[0, 1, 2])],
         |d| {
-            if d.is_noted() {
-                let rank = d.shape(0)?.len();
-                let from = rank - d.attrs().ints("normalized_shape")?.unwrap_or_default().len();
-                let (g, x) = (d.g()?, d.input(0)?);
-                let weight = d.optional(1)?;
-                let weighted = weight.as_ref().map_or(Ok(g.clone()), |w| g.mul(w))?;
-                let (gx, normal) = of_rows(d, &x, &weighted, (from..rank).collect())?;
-                return Ok(vec![Some(gx), Some(g.mul(&normal)?), Some(g)]);
+            if d.is_noted {
+                let (g, x, rank) = (d.g(), d.input(0), d.shape(0)?.len());
+                let from = rank - d.ints("normalized_shape")?.len();
+                let weighted = d.optional(1).map_or(g, |w| g * w);
+                let dims: Vec<i64> = (from as i64..rank as i64).collect();
+                let (gx, normal) = of_rows(d, x, weighted, &dims)?;
+                return Ok(vec![Some(gx), Some(g * normal), Some(g)]);
             }
-            let (g, x, mean, rstd) = (d.g()?, d.input(0)?, d.output(1)?, d.output(2)?);
-            normalised(
-                d,
-                "native_layer_norm_backward",
-                &[&g, &x, &mean, &rstd],
-                &[1, 2],
-                &["normalized_shape"],
-            )
+            let [g, x, mean, rstd] = [d.g(), d.input(0), d.output(1), d.output(2)].map(Some);
+            let inputs = [g, x, mean, rstd, d.optional(1), d.optional(2)];
+            let attrs = d.passed(&["normalized_shape"]);
+            Ok(normalised(d, "native_layer_norm_backward", &inputs, attrs))
         },
     ),
     joint(
         "native_group_norm",
         &[(I0, &[0, 1, 2]), (I1, &[0, 1, 2]), (O1, &[0, 1, 2]), (O2, &[0, 1, 2])],
         |d| {
-            if d.is_noted() {
-                let (g, x, shape) = (d.g()?, d.input(0)?, d.shape(0)?);
-                let groups = d.attrs().int("group")?.unwrap_or(1);
-                let rows = [shape[0] as i64, groups, x.numel() as i64 / shape[0] as i64 / groups];
-                let weighted = per_channel(&g, d.optional(1)?.as_ref())?;
-                let (x, weighted) = (x.reshape(rows)?, weighted.reshape(rows)?);
-                let (gx, normal) = of_rows(d, &x, &weighted, vec![2])?;
-                return of_channels(d, &g, &normal.reshape(shape)?, gx.reshape(shape)?);
+            if d.is_noted {
+                let (g, x, shape) = (d.g(), d.input(0), d.shape(0)?);
+                let groups = d.int("group", 1)?;
+                let rows = [shape[0], groups, shape[1..].iter().product::<i64>() / groups];
+                let weighted = weighted(d, g)?;
+                let (x, weighted) = (x.reshape(&rows), weighted.reshape(&rows));
+                let (gx, normal) = of_rows(d, x, weighted, &[2])?;
+                let normal = normal.reshape(&shape);
+                return of_channels(g, normal, gx.reshape(&shape));
             }
-            let (g, x, mean, rstd) =
-                (d.g()?.contiguous()?, d.input(0)?, d.output(1)?, d.output(2)?);
-            normalised(
-                d,
-                "native_group_norm_backward",
-                &[&g, &x, &mean, &rstd],
-                &[1],
-                &["N", "C", "HxW", "group"],
-            )
+            let g = d.g().dense();
+            let [g, x, mean, rstd] = [g, d.input(0), d.output(1), d.output(2)].map(Some);
+            let attrs = d.passed(&["N", "C", "HxW", "group"]);
+            let inputs = [g, x, mean, rstd, d.optional(1)];
+            Ok(normalised(d, "native_group_norm_backward", &inputs, attrs))
         },
     ),
     joint(
@@ -102,37 +86,30 @@ pub(super) const RULES: &[Rule] = &[
     one(
         "native_dropout",
         &[(O1, &[0])],
-        &[Some(|d| {
-            if d.attrs().bool("train")? == Some(false) {
-                return d.g();
-            }
-            let kept = 1.0 - d.number("p", 0.0)?;
-            let attrs = Attrs::new().with("scale", if kept == 0.0 { 0.0 } else { 1.0 / kept });
-            let op = "native_dropout_backward";
-            first(op, crate::tensor::call_op(op, &[&d.g()?, &d.output(1)?], attrs)?)
+        &[Some(|d| match d.flag("train", true)? {
+            true => Ok(d.g().undropped(d.output(1), d.number("p", 0.0)?)),
+            false => Ok(d.g()),
         })],
     ),
     one(
         "_softmax",
         &[(O0, &[0])],
-        &[Some(|d| d.call_one("_softmax_backward_data", &[&d.g()?, &d.output(0)?], &["dim"]))],
+        &[Some(|d| Ok(d.one("_softmax_backward_data", &[d.g(), d.output(0)], &["dim"])))],
     ),
     one(
         "_log_softmax",
         &[(O0, &[0])],
-        &[Some(|d| d.call_one("_log_softmax_backward_data", &[&d.g()?, &d.output(0)?], &["dim"]))],
+        &[Some(|d| Ok(d.one("_log_softmax_backward_data", &[d.g(), d.output(0)], &["dim"])))],
     ),
     each(
         "_softmax_backward_data",
         &[(I0, &[1]), (I1, &[0, 1])],
         &[
-            Some(|d| d.call_one("_softmax_backward_data", &[&d.g()?, &d.input(1)?], &["dim"])),
+            Some(|d| Ok(d.one("_softmax_backward_data", &[d.g(), d.input(1)], &["dim"]))),
             Some(|d| {
-                let (gg, g, y) = (d.g()?, d.input(0)?, d.input(1)?);
-                let dim = d.attrs().int("dim")?.unwrap_or(-1);
-                let keep = || crate::tensor::options::Sum::default().keepdim(true);
-                let with_g = g.sub(&g.mul(&y)?.sum_with(dim, keep())?)?.mul(&gg)?;
-                with_g.sub(&g.mul(&gg.mul(&y)?.sum_with(dim, keep())?)?)
+                let (gg, g, y, dims) = (d.g(), d.input(0), d.input(1), [d.int("dim", -1)?]);
+                let with_g = (g - (g * y).sum(&dims, true)) * gg;
+                Ok(with_g - g * (gg * y).sum(&dims, true))
             }),
         ],
     ),
@@ -141,167 +118,114 @@ pub(super) const RULES: &[Rule] = &[
         &[(I0, &[1]), (I1, &[0, 1])],
         &[
             Some(|d| {
-                let (gg, y) = (d.g()?, d.input(1)?);
-                let dim = d.attrs().int("dim")?.unwrap_or(-1);
-                let keep = crate::tensor::options::Sum::default().keepdim(true);
-                gg.sub(&gg.mul(&y.exp()?)?.sum_with(dim, keep)?)
+                let (gg, y) = (d.g(), d.input(1));
+                Ok(gg - (gg * y.exp()).sum(&[d.int("dim", -1)?], true))
             }),
             Some(|d| {
-                let (gg, g, y) = (d.g()?, d.input(0)?, d.input(1)?);
-                let dim = d.attrs().int("dim")?.unwrap_or(-1);
-                let keep = crate::tensor::options::Sum::default().keepdim(true);
-                gg.neg()?.mul(&y.exp()?)?.mul(&g.sum_with(dim, keep)?)
+                let (gg, g, y) = (d.g(), d.input(0), d.input(1));
+                Ok(-gg * y.exp() * g.sum(&[d.int("dim", -1)?], true))
             }),
         ],
     ),
 ];
 
-/// Returns three flags for the inputs that need gradients.
-fn mask(d: &Derivative<'_>, inputs: [usize; 3]) -> Vec<i64> {
-    inputs.iter().map(|&k| i64::from(d.needs(k))).collect()
-}
-
 /// Gives the gradients that a backward op computed to the inputs that need them, in order.
-fn masked(d: &Derivative<'_>, inputs: [usize; 3], results: Vec<Tensor>) -> Vec<Option<Tensor>> {
-    let all = results.len() == 3;
-    let mut results = results.into_iter();
-    let mut gradients = vec![None; d.node.inputs.len()];
-    for k in inputs {
-        if d.needs(k) {
-            gradients[k] = results.next();
-        } else if all {
-            results.next();
-        }
-    }
-    gradients
+fn masked<'a>(needs: [bool; 3], made: Vec<Expr<'a>>) -> Vec<Option<Expr<'a>>> {
+    let mut made = made.into_iter();
+    needs.iter().map(|needed| if *needed { made.next() } else { None }).collect()
 }
 
-fn convolution(d: &Derivative<'_>) -> Result<Vec<Option<Tensor>>> {
-    let mut gradients = vec![None; 3];
-    if d.needs(2) {
-        let g = d.g()?;
-        let dims: Vec<usize> = (0..g.rank()).filter(|&k| k != 1).collect();
-        gradients[2] = Some(g.sum(dims)?);
-    }
-    if !d.needs(0) && !d.needs(1) {
-        return Ok(gradients);
-    }
-    let names = ["stride", "padding", "dilation", "transposed", "output_padding", "groups"];
-    let mut attrs = Attrs::new();
-    for name in names {
-        if let Some(value) = d.attrs().get(name) {
-            attrs.set(name, value.clone());
-        }
-    }
-    let flags = vec![i64::from(d.needs(0)), i64::from(d.needs(1)), 0];
-    attrs.set("output_mask", flags);
-    let inputs = [&d.g()?, &d.input(0)?, &d.input(1)?];
-    let mut results = crate::tensor::call_op("convolution_backward", &inputs, attrs)?.into_iter();
-    for (k, gradient) in gradients.iter_mut().enumerate().take(2) {
-        if d.needs(k) {
-            *gradient = results.next();
-        }
-    }
-    Ok(gradients)
+/// Returns the dimensions other than that of the channels.
+fn beside_channels(x: Expr<'_>) -> Result<Vec<i64>> {
+    Ok((0..x.rank()? as i64).filter(|&k| k != 1).collect())
 }
 
-/// Calls the gradient of a normalisation. `extra` are the optional inputs behind the given ones.
-fn normalised(
-    d: &Derivative<'_>,
+fn convolution(d: Derivative<'_>) -> Result<Vec<Option<Expr<'_>>>> {
+    let (g, needs) = (d.g(), [0, 1, 2].map(|k| d.needs(k)));
+    let of_bias = if needs[2] { Some(g.sum(&beside_channels(g)?, false)) } else { None };
+    let mut made = Vec::new();
+    if needs[0] || needs[1] {
+        let names = ["stride", "padding", "dilation", "transposed", "output_padding", "groups"];
+        let mask = [needs[0], needs[1], false].map(i64::from).to_vec();
+        let attrs = d.passed(&names).with("output_mask", mask);
+        made = d.calls.call("convolution_backward", &[g, d.input(0), d.input(1)], attrs);
+    }
+    made.extend(of_bias);
+    Ok(masked(needs, made))
+}
+
+/// Calls the gradient of a normalisation.
+fn normalised<'a>(
+    d: Derivative<'a>,
     op: &str,
-    inputs: &[&Tensor],
-    extra: &[usize],
-    names: &[&'static str],
-) -> Result<Vec<Option<Tensor>>> {
-    let mut attrs = Attrs::new().with("output_mask", mask(d, [0, 1, 2]));
-    for name in names {
-        if let Some(value) = d.attrs().get(name) {
-            attrs.set(*name, value.clone());
-        }
+    inputs: &[Option<Expr<'a>>],
+    attrs: Attrs,
+) -> Vec<Option<Expr<'a>>> {
+    let needs = [0, 1, 2].map(|k| d.needs(k));
+    let mut attrs = attrs.with("output_mask", needs.map(i64::from).to_vec());
+    let absent = inputs.iter().enumerate().filter(|(_, x)| x.is_none());
+    let absent: Vec<i64> = absent.map(|(k, _)| k as i64).collect();
+    if !absent.is_empty() {
+        attrs.set(ABSENT, absent);
     }
-    let extra: Vec<Option<Tensor>> = extra.iter().map(|&k| d.optional(k)).collect::<Result<_>>()?;
-    let extra: Vec<Option<&Tensor>> = extra.iter().map(Option::as_ref).collect();
-    let mut given = Inputs::from_slice(inputs);
-    crate::tensor::optional(&extra, &mut given, &mut attrs);
-    Ok(masked(d, [0, 1, 2], crate::tensor::call_op(op, &given, attrs)?))
+    let given: Vec<Expr<'a>> = inputs.iter().flatten().copied().collect();
+    masked(needs, d.calls.call(op, &given, attrs))
 }
 
 /// Returns the gradients of rows that were normalised over some dimensions, and the rows with
 /// mean 0 and variance 1, as calls that have derivatives. The statistics are computed again, since
 /// those of the call are results of it.
-fn of_rows(
-    d: &Derivative<'_>,
-    x: &Tensor,
-    g: &Tensor,
-    dims: Vec<usize>,
-) -> Result<(Tensor, Tensor)> {
-    let mean = |x: &Tensor| {
-        x.mean_with(dims.clone(), crate::tensor::options::Mean::default().keepdim(true))
-    };
-    let centred = x.sub(&mean(x)?)?;
-    let rstd = mean(&centred.mul(&centred)?)?.add(d.number("eps", 1e-5)?)?.rsqrt()?;
-    let normal = centred.mul(&rstd)?;
-    let along = normal.mul(&mean(&g.mul(&normal)?)?)?;
-    Ok((g.sub(&mean(g)?)?.sub(&along)?.mul(&rstd)?, normal))
+fn of_rows<'a>(
+    d: Derivative<'a>,
+    x: Expr<'a>,
+    g: Expr<'a>,
+    dims: &[i64],
+) -> Result<(Expr<'a>, Expr<'a>)> {
+    let centred = x - x.means(dims);
+    let rstd = ((centred * centred).means(dims) + d.number("eps", 1e-5)?).rsqrt();
+    let normal = centred * rstd;
+    let along = normal * (g * normal).means(dims);
+    Ok(((g - g.means(dims) - along) * rstd, normal))
 }
 
-/// Returns a tensor times a weight for each channel, if there is one.
-fn per_channel(x: &Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
-    let Some(weight) = weight else { return Ok(x.clone()) };
-    let mut shape = vec![1; x.rank()];
-    shape[1] = weight.numel();
-    x.mul(&weight.reshape(shape)?)
+/// Returns a number for each channel in the shape that broadcasts over images.
+fn channels<'a>(of: Expr<'a>, images: Expr<'a>) -> Result<Expr<'a>> {
+    let mut shape = vec![1; images.rank()?];
+    shape[1] = of.numel()? as i64;
+    Ok(of.reshape(&shape))
+}
+
+/// Returns the gradient times the weight of each channel, if there is one.
+fn weighted<'a>(d: Derivative<'a>, g: Expr<'a>) -> Result<Expr<'a>> {
+    d.optional(1).map_or(Ok(g), |weight| Ok(g * channels(weight, g)?))
 }
 
 /// Returns the gradients of x, and of the weight and the bias of each channel.
-fn of_channels(
-    d: &Derivative<'_>,
-    g: &Tensor,
-    normal: &Tensor,
-    gx: Tensor,
-) -> Result<Vec<Option<Tensor>>> {
-    let dims: Vec<usize> = (0..g.rank()).filter(|&k| k != 1).collect();
-    let mut gradients = vec![None; d.node.inputs.len()];
-    gradients[0] = Some(gx);
-    gradients[1] = Some(g.mul(normal)?.sum(dims.clone())?);
-    gradients[2] = Some(g.sum(dims)?);
-    Ok(gradients)
+fn of_channels<'a>(g: Expr<'a>, normal: Expr<'a>, gx: Expr<'a>) -> Result<Vec<Option<Expr<'a>>>> {
+    let dims = beside_channels(g)?;
+    Ok(vec![Some(gx), Some((g * normal).sum(&dims, false)), Some(g.sum(&dims, false))])
 }
 
-fn batch_norm(d: &Derivative<'_>) -> Result<Vec<Option<Tensor>>> {
-    let train = d.attrs().bool("training")?.unwrap_or(false);
-    if d.is_noted() {
-        let (g, x) = (d.g()?, d.input(0)?);
-        let weighted = per_channel(&g, d.optional(1)?.as_ref())?;
+fn batch_norm(d: Derivative<'_>) -> Result<Vec<Option<Expr<'_>>>> {
+    let (g, x, train) = (d.g(), d.input(0), d.flag("training", false)?);
+    if d.is_noted {
+        let weighted = weighted(d, g)?;
         let (gx, normal) = if train {
-            of_rows(d, &x, &weighted, (0..x.rank()).filter(|&k| k != 1).collect())?
+            of_rows(d, x, weighted, &beside_channels(x)?)?
         } else {
-            let rstd = d.input(4)?.add(d.number("eps", 1e-5)?)?.rsqrt()?;
-            let mut shape = vec![1; x.rank()];
-            shape[1] = rstd.numel();
-            let centred = x.sub(&d.input(3)?.reshape(shape)?)?;
-            (per_channel(&weighted, Some(&rstd))?, per_channel(&centred, Some(&rstd))?)
+            let rstd = (d.input(4) + d.number("eps", 1e-5)?).rsqrt();
+            let centred = x - channels(d.input(3), x)?;
+            let gx = weighted * channels(rstd, x)?;
+            (gx, centred * channels(rstd, x)?)
         };
-        return of_channels(d, &g, &normal, gx);
+        return of_channels(g, normal, gx);
     }
-    let mut attrs = Attrs::new().with("output_mask", mask(d, [0, 1, 2])).with("train", train);
-    if let Some(eps) = d.attrs().get("eps") {
-        attrs.set("eps", eps.clone());
-    }
-    let (g, x, weight) = (d.g()?, d.input(0)?, d.optional(1)?);
     // Without training, the statistics are the running ones, which the call has only read.
-    let (mean, var) = match train {
-        true => (None, None),
-        false => (d.optional(3)?, d.optional(4)?),
+    let [mean, var, saved_mean, saved_rstd] = match train {
+        true => [None, None, Some(d.output(1)), Some(d.output(2))],
+        false => [d.optional(3), d.optional(4), None, None],
     };
-    let (saved_mean, saved_invstd) = match train {
-        true => (Some(d.output(1)?), Some(d.output(2)?)),
-        false => (None, None),
-    };
-    let extra =
-        [weight.as_ref(), mean.as_ref(), var.as_ref(), saved_mean.as_ref(), saved_invstd.as_ref()];
-    let mut given = Inputs::from_slice(&[&g, &x]);
-    crate::tensor::optional(&extra, &mut given, &mut attrs);
-    let results = crate::tensor::call_op("native_batch_norm_backward", &given, attrs)?;
-    Ok(masked(d, [0, 1, 2], results))
+    let inputs = [Some(g), Some(x), d.optional(1), mean, var, saved_mean, saved_rstd];
+    let attrs = d.passed(&["eps"]).with("train", train);
+    Ok(normalised(d, "native_batch_norm_backward", &inputs, attrs))
 }

@@ -1,17 +1,16 @@
 //! Indexing, embedding, attention, sorting, rearrangement.
 
-use millstream_ops::args::ABSENT;
-use millstream_types::{AttrValue, Attrs, DType, Result};
+use millstream_types::{AttrValue, Attrs, Result};
 
-use super::{
-    Derivative, Formula, Formulas, I0, I1, I2, O0, O1, Rule, Save, each, first, joint, one,
-};
-use crate::handle::Tensor;
-use crate::tensor::Index;
+use super::reduce::returned;
+use super::{Derivative, Formula, Formulas, I0, I1, I2, O0, O1, Rule, Save, each, joint, one};
+use crate::args::ABSENT;
+use crate::broadcast::broadcast;
+use crate::composite::formula::{Expr, along, ints};
 
+const PASS: Option<Formula> = Some(|d| Ok(d.g()));
 const NONE: Option<Formula> = None;
 const I3: Save = Save::Input(3);
-const ATTENTION: &str = "_scaled_dot_product_flash_attention_for_cpu";
 
 /// The indices of `index`: more dimensions than programs index at once.
 const INDICES: &[(Save, &[usize])] = &[
@@ -41,14 +40,14 @@ pub(super) const RULES: &[Rule] = &[
     each(
         "gather",
         &[(I1, &[0])],
-        &[Some(|d| d.zeros(0)?.scatter_add(&d.input(1)?, &d.g()?, dim(d)?)), NONE],
+        &[Some(|d| Ok(d.zeros(0)?.scatter_add(d.int("dim", 0)?, d.input(1), d.g()))), NONE],
     ),
     each(
         "scatter",
         &[(I1, &[0, 2])],
-        &[Some(|d| d.g()?.scatter(&d.input(1)?, 0, dim(d)?)), NONE, Some(|d| picked(d, &d.g()?))],
+        &[Some(|d| Ok(cleared(d.g(), d.int("dim", 0)?, d.input(1)))), NONE, Some(picked)],
     ),
-    each("scatter_add", &[(I1, &[2])], &[Some(|d| d.g()), NONE, Some(|d| picked(d, &d.g()?))]),
+    each("scatter_add", &[(I1, &[2])], &[PASS, NONE, Some(picked)]),
     each(
         "scatter_reduce",
         &[(I0, &[0, 2]), (I1, &[0, 2]), (I2, &[0, 2]), (O0, &[0, 2])],
@@ -59,12 +58,12 @@ pub(super) const RULES: &[Rule] = &[
         &[(I1, &[0])],
         &[
             Some(|d| {
-                let (g, index) = (d.g()?, d.input(1)?);
+                let (g, index) = (d.g(), d.input(1));
                 if d.shape(0)?.is_empty() {
-                    return g.reshape(());
+                    return Ok(g.reshape(&[]));
                 }
-                let index = index.reshape(index.numel())?;
-                d.zeros(0)?.index_add(&index, &g, dim(d)?)
+                let index = index.reshape(&[index.numel()? as i64]);
+                Ok(d.calls.one("index_add", &[d.zeros(0)?, index, g], along(d.int("dim", 0)?)))
             }),
             NONE,
         ],
@@ -73,11 +72,11 @@ pub(super) const RULES: &[Rule] = &[
         "index_add",
         &[(I1, &[2])],
         &[
-            Some(|d| d.g()),
+            PASS,
             NONE,
             Some(|d| {
-                let g = d.g()?.index_select(&d.input(1)?, dim(d)?)?;
-                g.mul(d.number("alpha", 1.0)?)?.reshape(d.shape(2)?)
+                let g = d.g().index_select(d.int("dim", 0)?, d.input(1));
+                Ok((g * d.number("alpha", 1.0)?).reshape(&d.shape(2)?))
             }),
         ],
     ),
@@ -85,39 +84,23 @@ pub(super) const RULES: &[Rule] = &[
         op: "index",
         saves: INDICES,
         formulas: Formulas::Every(|d, _| {
-            let (zeros, g) = (d.zeros(0)?, d.g()?);
-            let indices = indices(d, 1)?;
-            let mut attrs = Attrs::new().with("accumulate", true);
-            if let Some(absent) = d.attrs().get(ABSENT) {
-                attrs.set(ABSENT, absent.clone());
-            }
-            let mut given = vec![&zeros, &g];
-            given.extend(&indices);
-            first("index_put", crate::tensor::call_op("index_put", &given, attrs)?)
+            let attrs = d.passed(&[ABSENT]).with("accumulate", true);
+            Ok(indexed(d, "index_put", &[d.zeros(0)?, d.g()], 1, attrs))
         }),
     },
     Rule {
         op: "index_put",
         saves: PUT_INDICES,
         formulas: Formulas::Every(|d, input| {
-            let g = d.g()?;
-            let indices = indices(d, 2)?;
-            let mut attrs = Attrs::new();
-            if let Some(absent) = d.attrs().get(ABSENT) {
-                attrs.set(ABSENT, absent.clone());
-            }
+            let (g, attrs) = (d.g(), d.passed(&[ABSENT]));
             if input == 1 {
-                let mut given = vec![&g];
-                given.extend(&indices);
-                return first("index", crate::tensor::call_op("index", &given, attrs)?);
+                return Ok(indexed(d, "index", &[g], 2, attrs));
             }
-            if d.attrs().bool("accumulate")?.unwrap_or(false) {
+            if d.flag("accumulate", false)? {
                 return Ok(g);
             }
-            let zero = Tensor::zeros((), g.dtype(), &g)?;
-            let mut given = vec![&g, &zero];
-            given.extend(&indices);
-            first("index_put", crate::tensor::call_op("index_put", &given, attrs)?)
+            let zero = d.calls.full(Vec::new(), 0, g.dtype());
+            Ok(indexed(d, "index_put", &[g, zero], 2, attrs))
         }),
     },
     each(
@@ -125,14 +108,11 @@ pub(super) const RULES: &[Rule] = &[
         &[(I1, &[0])],
         &[
             Some(|d| {
-                let (g, mask) = (d.g()?, d.input(1)?);
+                let (g, mask) = (d.g(), d.input(1));
                 // The elements are numbered in row-major order of the broadcast shape.
-                let shape: Vec<usize> =
-                    millstream_ops::broadcast::broadcast(d.shape(0)?, mask.shape())?.to_vec();
-                let zeros = Tensor::zeros(&shape, g.dtype(), &g)?;
-                let mask = mask.expand(&shape)?.contiguous()?;
-                let given = [&zeros, &g, &mask];
-                first("index_put", crate::tensor::call_op("index_put", &given, Attrs::new())?)
+                let shape = ints(&broadcast(d.spec(0)?.shape(), mask.spec()?.shape())?);
+                let zeros = d.calls.full(shape.clone(), 0, g.dtype());
+                Ok(zeros.apply("index_put", [g, mask.expand(&shape).dense()]))
             }),
             NONE,
         ],
@@ -142,21 +122,15 @@ pub(super) const RULES: &[Rule] = &[
         &[(I1, &[0])],
         &[
             Some(|d| {
-                let rows = d.shape(0)?[0] as i64;
-                let mut attrs = Attrs::new().with("num_weights", rows);
-                for name in ["padding_idx", "scale_grad_by_freq"] {
-                    if let Some(value) = d.attrs().get(name) {
-                        attrs.set(name, value.clone());
-                    }
-                }
-                let op = "embedding_dense_backward";
-                first(op, crate::tensor::call_op(op, &[&d.g()?, &d.input(1)?], attrs)?)
+                let attrs = d.passed(&["padding_idx", "scale_grad_by_freq"]);
+                let attrs = attrs.with("num_weights", d.shape(0)?[0]);
+                Ok(d.calls.one("embedding_dense_backward", &[d.g(), d.input(1)], attrs))
             }),
             NONE,
         ],
     ),
     joint(
-        ATTENTION,
+        "_scaled_dot_product_flash_attention_for_cpu",
         &[
             (I0, &[0, 1, 2]),
             (I1, &[0, 1, 2]),
@@ -166,131 +140,105 @@ pub(super) const RULES: &[Rule] = &[
             (O1, &[0, 1, 2]),
         ],
         |d| {
-            let (g, q, k, v) = (d.g()?, d.input(0)?, d.input(1)?, d.input(2)?);
-            let mask = d.optional(3)?;
-            let (mut given, attrs) = (vec![&g, &q, &k, &v], ["is_causal", "scale"]);
-            let results = if d.is_noted() {
+            let mut given = vec![d.g(), d.input(0), d.input(1), d.input(2)];
+            let op = if d.is_noted {
                 // Without the results it makes calls that have derivatives.
-                given.extend(mask.as_ref());
-                let op = "_scaled_dot_product_fused_attention_overrideable_backward";
-                d.call(op, &given, &attrs)?
+                "_scaled_dot_product_fused_attention_overrideable_backward"
             } else {
-                let (out, sums) = (d.output(0)?, d.output(1)?);
-                given.extend([&out, &sums].into_iter().chain(mask.as_ref()));
-                let op = "_scaled_dot_product_flash_attention_for_cpu_backward";
-                d.call(op, &given, &attrs)?
+                given.extend([d.output(0), d.output(1)]);
+                "_scaled_dot_product_flash_attention_for_cpu_backward"
             };
-            Ok(results.into_iter().map(Some).chain([None]).collect())
+            given.extend(d.optional(3));
+            let made = d.calls.call(op, &given, d.passed(&["is_causal", "scale"]));
+            Ok(made.into_iter().map(Some).collect())
         },
     ),
-    one("sort", &[(O1, &[0])], &[Some(sorted)]),
-    one("topk", &[(O1, &[0])], &[Some(sorted)]),
-    one("flip", &[], &[Some(|d| d.g()?.flip(d.attrs().ints("dims")?.unwrap_or_default()))]),
+    one("sort", &[(O1, &[0])], &[Some(|d| returned(d, d.int("dim", -1)?))]),
+    one("topk", &[(O1, &[0])], &[Some(|d| returned(d, d.int("dim", -1)?))]),
+    one("flip", &[], &[Some(|d| Ok(d.g().flip(&d.ints("dims")?)))]),
     one(
         "roll",
         &[],
         &[Some(|d| {
-            let shifts: Vec<i64> =
-                d.attrs().ints("shifts")?.unwrap_or_default().iter().map(|s| -s).collect();
-            match d.attrs().ints("dims")?.filter(|dims| !dims.is_empty()) {
-                Some(dims) => d.g()?.roll(shifts, dims),
-                None => d.g()?.roll(shifts, ..),
-            }
+            let attrs = Attrs::new().with("shifts", negated(d, "shifts")?);
+            let dims = d.ints("dims")?;
+            Ok(d.g().op("roll", if dims.is_empty() { attrs } else { attrs.with("dims", dims) }))
         })],
     ),
-    one("triu", &[], &[Some(|d| d.g()?.triu(d.attrs().int("diagonal")?.unwrap_or(0)))]),
-    one("tril", &[], &[Some(|d| d.g()?.tril(d.attrs().int("diagonal")?.unwrap_or(0)))]),
-    one(
-        "constant_pad_nd",
-        &[],
-        &[Some(|d| {
-            let pad: Vec<i64> =
-                d.attrs().ints("pad")?.unwrap_or_default().iter().map(|p| -p).collect();
-            d.g()?.constant_pad_nd(pad)
-        })],
-    ),
+    one("triu", &[], &[Some(|d| Ok(d.g().triu(d.int("diagonal", 0)?)))]),
+    one("tril", &[], &[Some(|d| Ok(d.g().tril(d.int("diagonal", 0)?)))]),
+    one("constant_pad_nd", &[], &[Some(|d| Ok(d.g().padded(negated(d, "pad")?)))]),
 ];
 
-fn dim(d: &Derivative<'_>) -> Result<i64> {
-    Ok(d.attrs().int("dim")?.unwrap_or(0))
+/// Returns the tensor with zeros at the index.
+fn cleared<'a>(x: Expr<'a>, dim: i64, index: Expr<'a>) -> Expr<'a> {
+    x.with("scatter", index, along(dim).with("value", 0))
 }
 
 /// Returns the gradient of what was scattered: the elements at the index, in the source's shape.
-fn picked(d: &Derivative<'_>, g: &Tensor) -> Result<Tensor> {
-    let index = d.input(1)?;
-    let picked = g.gather(&index, dim(d)?)?;
+fn picked(d: Derivative<'_>) -> Result<Expr<'_>> {
     // Elements of the source beyond the index were not used.
-    padded_to(&picked, d.shape(2)?)
+    padded_to(d.g().gather(d.int("dim", 0)?, d.input(1)), &d.shape(2)?)
 }
 
 /// Returns the gradients of the target and the source of `scatter_reduce`.
-fn combined(d: &Derivative<'_>) -> Result<(Tensor, Tensor)> {
-    let (g, dim) = (d.g()?, dim(d)?);
-    let (x, index, source, result) = (d.input(0)?, d.input(1)?, d.input(2)?, d.output(0)?);
-    let is_included = d.attrs().bool("include_self")?.unwrap_or(true);
+fn combined(d: Derivative<'_>) -> Result<(Expr<'_>, Expr<'_>)> {
+    let (g, dim) = (d.g(), d.int("dim", 0)?);
+    let (x, index, mut source, result) = (d.input(0), d.input(1), d.input(2), d.output(0));
     // The part of the source that was used.
-    let used: Vec<Index<'_>> =
-        index.shape().iter().map(|&n| Index::Clamped(None, Some(n as i64))).collect();
-    let source = if source.rank() == 0 { source } else { source.i(used.as_slice())? };
-    let reduce = match d.attrs().get("reduce") {
-        Some(AttrValue::Str(name)) => name.as_str(),
-        _ => "",
-    };
-    let (own, of_source) = match reduce {
-        "sum" => (g.clone(), g.gather(&index, dim)?),
-        "amax" | "amin" => {
-            let is_result = x.eq(&result)?.cast(g.dtype())?;
-            let is_source = source.eq(&result.gather(&index, dim)?)?.cast(g.dtype())?;
-            let ties = is_result.scatter_add(&index, &is_source, dim)?;
-            let share = g.div(&ties)?;
-            (share.mul(&is_result)?, share.gather(&index, dim)?.mul(&is_source)?)
+    if source.rank()? > 0 {
+        for (at, length) in (0..).zip(index.shape()?) {
+            source = source.op("slice", along(at).with("end", length));
+        }
+    }
+    let (own, of_source) = match d.attrs.get("reduce") {
+        Some(AttrValue::Str(name)) if name == "sum" => (g, g.gather(dim, index)),
+        Some(AttrValue::Str(name)) if ["amax", "amin"].contains(&name.as_str()) => {
+            let is_result = x.eq(result).cast(g.dtype());
+            let is_source = source.eq(result.gather(dim, index)).cast(g.dtype());
+            let share = g / is_result.scatter_add(dim, index, is_source);
+            (share * is_result, share.gather(dim, index) * is_source)
         }
         _ => {
             // Zeros are replaced by ones in the products of the others.
-            let product = |x: &Tensor, source: &Tensor| {
-                d.call_one(
-                    "scatter_reduce",
-                    &[x, &index, source],
-                    &["dim", "reduce", "include_self"],
-                )
-            };
-            let filled = x.masked_fill(&x.eq(0)?, 1)?;
-            let own = g.mul(&product(&filled, &source)?)?.div(&filled)?;
-            let is_zero = source.eq(0)?;
-            let zeros = x.zeros_like()?.scatter_add(&index, &is_zero.cast(g.dtype())?, dim)?;
-            let is_only_zero = is_zero.logical_and(&zeros.gather(&index, dim)?.eq(1)?)?;
-            let others = product(&x, &source.masked_fill(&is_only_zero, 1)?)?;
-            let at_zero = g.mul(&others)?.gather(&index, dim)?;
-            let elsewhere = g.mul(&result)?.gather(&index, dim)?;
-            let elsewhere = elsewhere.div(&source.masked_fill(&is_zero, 1)?)?;
-            (own, is_only_zero.where_cond(&at_zero, &elsewhere)?)
+            let names = ["dim", "reduce", "include_self"];
+            let product = |x, source| d.one("scatter_reduce", &[x, index, source], &names);
+            let filled = x.filled(x.eq(0), 1);
+            let own = g * product(filled, source) / filled;
+            let is_zero = source.eq(0);
+            let zeros = x.full_like(0)?.scatter_add(dim, index, is_zero.cast(g.dtype()));
+            let is_only_zero = is_zero.logical_and(zeros.gather(dim, index).eq(1));
+            let others = product(x, source.filled(is_only_zero, 1));
+            let at_zero = (g * others).gather(dim, index);
+            let elsewhere = (g * result).gather(dim, index) / source.filled(is_zero, 1);
+            (own, is_only_zero.choose(at_zero, elsewhere))
         }
     };
-    let own = if is_included { own } else { own.scatter(&index, 0, dim)? };
-    Ok((own, padded_to(&of_source, d.shape(2)?)?))
+    let own = if d.flag("include_self", true)? { own } else { cleared(own, dim, index) };
+    Ok((own, padded_to(of_source, &d.shape(2)?)?))
 }
 
 /// Appends zeros to each dimension, up to a shape.
-fn padded_to(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
-    let mut pad = Vec::new();
-    for (&wanted, &own) in shape.iter().zip(x.shape()).rev() {
-        pad.extend([0, wanted as i64 - own as i64]);
-    }
-    if pad.iter().all(|&p| p == 0) { Ok(x.clone()) } else { x.constant_pad_nd(pad) }
+fn padded_to<'a>(x: Expr<'a>, shape: &[i64]) -> Result<Expr<'a>> {
+    let lengths = shape.iter().zip(x.shape()?).rev();
+    let pad: Vec<i64> = lengths.flat_map(|(wanted, own)| [0, wanted - own]).collect();
+    Ok(if pad.iter().all(|&p| p == 0) { x } else { x.padded(pad) })
 }
 
-/// Returns the indices of `index` or `index_put`, which begin at this position.
-fn indices(d: &Derivative<'_>, from: usize) -> Result<Vec<Tensor>> {
-    (from..d.node.input_specs.len()).map(|k| d.input(k)).collect()
+/// Calls an op of tensors and the indices of the noted call, which begin at a position.
+fn indexed<'a>(
+    d: Derivative<'a>,
+    op: &str,
+    of: &[Expr<'a>],
+    from: usize,
+    attrs: Attrs,
+) -> Expr<'a> {
+    let indices = (from..d.input_specs.len()).map(|k| d.input(k));
+    let inputs: Vec<Expr<'a>> = of.iter().copied().chain(indices).collect();
+    d.calls.one(op, &inputs, attrs)
 }
 
-/// Returns the gradient at the places that the elements came from.
-fn sorted(d: &Derivative<'_>) -> Result<Tensor> {
-    if d.shape(0)?.is_empty() {
-        return d.g();
-    }
-    let dim = d.attrs().int("dim")?.unwrap_or(-1);
-    let index = d.output(1)?;
-    debug_assert_eq!(index.dtype(), DType::I64);
-    d.zeros(0)?.scatter_add(&index, &d.g()?, dim)
+/// Returns a list of the call with the signs changed.
+fn negated(d: Derivative<'_>, name: &str) -> Result<Vec<i64>> {
+    Ok(d.ints(name)?.iter().map(|v| -v).collect())
 }

@@ -11,13 +11,16 @@
 
 mod arith;
 mod complex;
+mod conv;
 mod fft;
 mod grid;
 mod higher;
+mod index;
 mod linalg;
 mod loss;
 mod matmul;
 mod pointwise;
+mod reduce;
 mod special;
 mod views;
 
@@ -108,7 +111,7 @@ const fn joint(
 pub fn rule(op: &str) -> Option<&'static Rule> {
     static TABLE: OnceLock<HashMap<&str, &Rule>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
-        let families: &[&'static [Rule]] = &[
+            &[arith::RULES, complex::RULES, conv::RULES, index::RULES, reduce::RULES];
             arith::RULES,
             complex::RULES,
             fft::RULES,
@@ -121,6 +124,8 @@ pub fn rule(op: &str) -> Option<&'static Rule> {
             special::RULES,
             views::RULES,
         ];
+        let families: &[&'static [Rule]] =
+        let families: &[&'static [Rule]] = &[
         families.iter().copied().flatten().map(|rule| (rule.op, rule)).collect()
     });
     table.get(op).copied()
