@@ -111,21 +111,22 @@ const fn joint(
 pub fn rule(op: &str) -> Option<&'static Rule> {
     static TABLE: OnceLock<HashMap<&str, &Rule>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
-            &[arith::RULES, complex::RULES, conv::RULES, index::RULES, reduce::RULES];
+        let families: &[&'static [Rule]] = &[
             arith::RULES,
             complex::RULES,
+            conv::RULES,
             fft::RULES,
             grid::RULES,
             higher::RULES,
+            index::RULES,
             linalg::RULES,
             loss::RULES,
             matmul::RULES,
             pointwise::RULES,
+            reduce::RULES,
             special::RULES,
             views::RULES,
         ];
-        let families: &[&'static [Rule]] =
-        let families: &[&'static [Rule]] = &[
         families.iter().copied().flatten().map(|rule| (rule.op, rule)).collect()
     });
     table.get(op).copied()
@@ -180,33 +181,36 @@ impl Rule {
         let gradients = call.gradients.iter().map(|g| g.map(|g| conjugate(calls.of(g))));
         let gradients: Vec<Option<Symbol>> = gradients.collect();
         let d = Derivative { calls, op: self.op, call, gradients: &gradients };
-        let made = self.computed(d).and_then(|all| {
-            let each = all.into_iter().enumerate().take(call.needed.len());
-            each.map(|(k, gradient)| match gradient {
-                Some(gradient) if call.needed[k] => {
-                    d.for_input(k, calls.of(conjugate(gradient))).map(|x| Some(x.symbol))
-                }
-                _ => Ok(None),
-            })
-            .collect()
-        });
+        let made =
+            self.computed(d, |k, x| d.for_input(k, calls.of(conjugate(x))).map(|x| Some(x.symbol)));
         kept.end(made)
     }
 
-    /// Returns what the formulas make.
-    fn computed<'a>(&self, d: Derivative<'a>) -> Result<Vec<Option<Expr<'a>>>> {
-        let each = d.call.needed.iter().enumerate();
+    /// Makes the calls of the formulas, each followed by those that `finish` a gradient.
+    fn computed<'a>(
+        &self,
+        d: Derivative<'a>,
+        finish: impl Fn(usize, Expr<'a>) -> Result<Option<Symbol>>,
+    ) -> Result<Vec<Option<Symbol>>> {
+        let each = (0..d.needed.len()).map(|k| (k, d.needs(k)));
         match &self.formulas {
             Formulas::Each(formulas) => each
                 .map(|(k, needed)| match formulas.get(k) {
-                    Some(Some(formula)) if *needed => formula(d).map(Some),
+                    Some(Some(formula)) if needed => finish(k, formula(d)?),
                     _ => Ok(None),
                 })
                 .collect(),
-            Formulas::Every(formula) => {
-                each.map(|(k, needed)| needed.then(|| formula(d, k)).transpose()).collect()
+            Formulas::Every(formula) => each
+                .map(|(k, needed)| if needed { finish(k, formula(d, k)?) } else { Ok(None) })
+                .collect(),
+            Formulas::Joint(formula) => {
+                let made = formula(d)?;
+                each.map(|(k, needed)| match made.get(k) {
+                    Some(Some(gradient)) if needed => finish(k, *gradient),
+                    _ => Ok(None),
+                })
+                .collect()
             }
-            Formulas::Joint(formula) => formula(d),
         }
     }
 }
