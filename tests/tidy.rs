@@ -827,8 +827,8 @@ fn recipes_name_what_exists() {
 
 /// Folders with a file for each family of ops, and their files that are no families.
 const FAMILIES: &[(&str, &[&str])] = &[
-    ("crates/ops/src/composite", &["calls", "infer", "mod"]),
-    ("crates/vm/src/gradient/derivatives", &["higher", "mod"]),
+    ("crates/ops/src/composite", &["args", "infer", "mod"]),
+    ("crates/ops/src/derivative", &["higher", "mod"]),
     ("crates/vm/src/tensor/methods", &["mod"]),
     ("crates/kernels/tests/reference", &[]),
     ("tools/reference/families", &[]),

@@ -64,8 +64,8 @@
 //! | [`counting`] | sorted search, histograms, distinct elements |
 //! | [`grid`] | samples at the points of a grid |
 //! | [`segments`] | reductions of segments, fractional pooling, the loss of alignments |
-//! | [`moves`] | the ops that move elements, by name |
 //! | [`rearrange`] | flips, rolls, triangles and padding |
+//! | [`formula`] | what composites, gradients and boxing are written in: tensors with operators |
 //! | [`derivative`] | the formulas of gradients |
 //! | [`collective`] | collectives of all ranks |
 #![deny(missing_docs)]
@@ -95,6 +95,7 @@ mod elementwise;
 pub mod embedding;
 pub mod extremum;
 pub mod fft;
+pub mod formula;
 pub mod fused;
 pub mod grid;
 pub mod index;
@@ -104,7 +105,6 @@ pub mod linear;
 pub mod loss;
 pub mod masked_select;
 pub mod matmul;
-pub mod moves;
 pub mod multi_tensor;
 pub mod nll;
 pub mod norm;

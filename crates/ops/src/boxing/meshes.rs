@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use millstream_types::{Attrs, Coordinates, DType, NdSbp, Ranges, Result, Sbp, Sharding};
 
-use crate::composite::formula::{Calls, Expr, Kept, ints};
-use crate::composite::{Emitter, Symbol};
+use crate::formula::{Calls, Emitter, Expr, Kept, Symbol, ints};
 
 use super::step::zeros;
 

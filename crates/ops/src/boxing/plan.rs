@@ -7,8 +7,7 @@ use smallvec::SmallVec;
 use millstream_types::{Attrs, Error, Mesh, NdSbp, Ranges, Result, Sbp, Sharding, TensorSpec};
 
 use crate::collective;
-use crate::composite::formula::{Calls, Expr, Kept};
-use crate::composite::{Emitter, Symbol};
+use crate::formula::{Calls, Emitter, Expr, Kept, Symbol};
 use crate::schema::{CallSpec, Op, OutputSpec};
 use crate::sharding::{Divisor, Local, local_attrs};
 

@@ -3,8 +3,7 @@
 use millstream_types::sharding::part;
 use millstream_types::{Attrs, DType, Reduction, Result, Sbp};
 
-use crate::composite::formula::{Calls, Expr, Kept, along, ints};
-use crate::composite::{Emitter, Symbol};
+use crate::formula::{Calls, Emitter, Expr, Kept, Symbol, along, ints};
 
 use super::Step;
 

@@ -4,8 +4,8 @@ use millstream_types::{AttrValue, Attrs, DType, Result};
 
 use crate::loss::LossReduction;
 
-use super::formula::{Calls, Expr, passed};
-use super::{Composite, Symbol, wrong};
+use super::Composite;
+use crate::formula::{Calls, Expr, Symbol, passed, wrong};
 
 /// What an expansion is given.
 #[derive(Clone, Copy)]

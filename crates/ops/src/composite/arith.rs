@@ -5,8 +5,8 @@ use millstream_types::{Attrs, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Expr, in_floats};
 use super::{Args, Composite, op, table};
+use crate::formula::{Expr, in_floats};
 
 const XY: &[ArgDoc] = &[arg("x", "any shape"), arg("y", "a shape that broadcasts with x")];
 

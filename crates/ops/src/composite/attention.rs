@@ -7,8 +7,8 @@ use crate::def::arg;
 use crate::random::{OFFSET, OFFSET_NUMBER, SEED, SEED_DOC};
 use crate::schema::ArgDoc;
 
-use super::formula::{Expr, along, wide};
-use super::{Args, Composite, op, several, table, wrong};
+use super::{Args, Composite, op, several, table};
+use crate::formula::{Expr, along, wide, wrong};
 
 table! {
     several("_scaled_dot_product_fused_attention_overrideable",

@@ -5,8 +5,8 @@ use millstream_types::{Attrs, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Expr, Second};
-use super::{Args, Composite, op, table, wrong};
+use super::{Args, Composite, op, table};
+use crate::formula::{Expr, Second, wrong};
 
 table! {
     op("logical_xor", "whether one of x and y is not 0, and the other is 0", XY, &[],

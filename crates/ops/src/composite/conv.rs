@@ -5,8 +5,8 @@ use millstream_types::{Attrs, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Expr, wide};
-use super::{Args, Composite, op, table, wrong};
+use super::{Args, Composite, op, table};
+use crate::formula::{Expr, wide, wrong};
 
 table! {
     op("im2col", "the windows of images as columns", IMAGES, WINDOWS,

@@ -5,8 +5,8 @@ use millstream_types::{Attrs, DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Calls, Expr, Second};
-use super::{Args, Composite, op, table, wrong};
+use super::{Args, Composite, op, table};
+use crate::formula::{Calls, Expr, Second, wrong};
 
 table! {
     op("linspace", "numbers at equal distances", BOUNDS, LINSPACE, |args| {

@@ -5,8 +5,8 @@ use millstream_types::{Attrs, DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::Expr;
 use super::{Args, Composite, op, table};
+use crate::formula::Expr;
 
 table! {
     op("dist", "the norm of x - y", XY, &[P], |args| {

@@ -5,8 +5,8 @@ use millstream_types::{DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Expr, along, wide};
-use super::{Args, Composite, op, several, table, wrong};
+use super::{Args, Composite, op, several, table};
+use crate::formula::{Expr, along, wide, wrong};
 
 table! {
     several("_embedding_bag",

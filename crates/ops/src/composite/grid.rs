@@ -13,8 +13,8 @@ use millstream_types::{Attrs, DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Expr, along, wide};
-use super::{Args, Composite, op, table, wrong};
+use super::{Args, Composite, op, table};
+use crate::formula::{Expr, along, wide, wrong};
 
 /// Defines an op and its gradient for each way to pad or to resample.
 macro_rules! pairs {

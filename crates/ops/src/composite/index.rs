@@ -7,8 +7,8 @@ use crate::broadcast::broadcast;
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Expr, along, ints, positive};
 use super::{Args, Composite, op, table};
+use crate::formula::{Expr, along, ints, positive};
 
 table! {
     op("index_copy", "a copy of x with slices of the source at the index", INDEX_COPY, DIM,

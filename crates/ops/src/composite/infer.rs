@@ -9,7 +9,8 @@ use millstream_types::{Access, Attrs, DType, Error, Result, TensorSpec};
 use crate::registry::OpRegistry;
 use crate::schema::{CallSpec, OutputSpec, Signature};
 
-use super::{Composite, Emitter, Symbol};
+use super::Composite;
+use crate::formula::{Emitter, Symbol};
 
 /// A tensor whose elements do not exist.
 struct Inferred {

@@ -6,8 +6,8 @@ use crate::def::arg;
 use crate::schema::ArgDoc;
 
 use super::create::identity;
-use super::formula::Expr;
 use super::{Args, Composite, op, several, table};
+use crate::formula::Expr;
 
 table! {
     several("_linalg_det", "the determinant, packed LU factors and pivots", A, &[], 3, |args| {

@@ -5,8 +5,8 @@ use millstream_types::{AttrValue, Attrs, DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::Expr;
-use super::{Args, Composite, op, table, wrong};
+use super::{Args, Composite, op, table};
+use crate::formula::{Expr, wrong};
 
 table! {
     op("addr", "beta * x plus alpha times the outer product of two vectors", ADDR, FACTORS,

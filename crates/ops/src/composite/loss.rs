@@ -6,8 +6,8 @@ use crate::def::arg;
 use crate::loss::{LossReduction, REDUCTION};
 use crate::schema::ArgDoc;
 
-use super::formula::{Expr, along};
-use super::{Args, Composite, op, several, table, wrong};
+use super::{Args, Composite, op, several, table};
+use crate::formula::{Expr, along, wrong};
 
 table! {
     op("soft_margin_loss", "log(1 + exp(-target * x)), reduced", TARGET, LOSS, |args| {

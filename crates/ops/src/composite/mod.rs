@@ -8,8 +8,8 @@
 //! ordinary calls, and a composite needs no derivative of its own.
 //!
 //! # Map
-//! One file for each family holds its table `OPS`; `formula` has what expansions
-//! share.
+//! One file for each family holds its table `OPS`; what they are written in is
+//! [`formula`](crate::formula).
 
 mod args;
 mod arith;
@@ -20,7 +20,6 @@ mod counting;
 mod create;
 mod distance;
 mod embedding;
-pub(crate) mod formula;
 mod grid;
 mod index;
 mod infer;
@@ -43,14 +42,14 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use millstream_types::{Attrs, DType, Error, Result, TensorSpec};
+use millstream_types::{Attrs, Error, Result};
 
 use crate::args::input_positions;
 use crate::def::Arity;
+use crate::formula::{Emitter, Expr, Kept, Symbol};
 use crate::schema::{ArgDoc, CallSpec, Op, Signature};
 
 use args::Args;
-use formula::{Expr, Kept};
 
 /// Defines the table of a family.
 macro_rules! table {
@@ -59,60 +58,6 @@ macro_rules! table {
     };
 }
 use table;
-
-/// A tensor of an expansion, by the number that its [`Emitter`] gave it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Symbol(pub usize);
-
-/// Makes the calls of an expansion.
-pub trait Emitter {
-    /// Returns the dtype, shape and layout of a tensor.
-    fn spec(&self, tensor: Symbol) -> &TensorSpec;
-
-    /// Calls an op and returns its results. The op may be a composite itself.
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the call cannot be made.
-    fn call(&mut self, op: &str, inputs: &[Symbol], attrs: Attrs) -> Result<Vec<Symbol>>;
-
-    /// Returns a tensor without dimensions of this number, rounded to the dtype.
-    ///
-    /// # Errors
-    /// There is no memory for it.
-    fn number(&mut self, number: f64, dtype: DType) -> Result<Symbol> {
-        let attrs = Attrs::new().with("shape", Vec::<i64>::new()).with("value", number);
-        Ok(self.call("full", &[], attrs.with("dtype", dtype))?[0])
-    }
-
-    /// Returns a list of these numbers, rounded to the dtype.
-    ///
-    /// # Errors
-    /// There is no memory for it.
-    fn list(&mut self, numbers: &[f64], dtype: DType) -> Result<Symbol> {
-        self.list_by_calls(numbers, dtype)
-    }
-
-    /// Makes a list by calls, one for each run of equal numbers, where no memory can be written
-    /// yet.
-    ///
-    /// # Errors
-    /// As [`Emitter::call`].
-    fn list_by_calls(&mut self, numbers: &[f64], dtype: DType) -> Result<Symbol> {
-        let mut parts = Vec::new();
-        for run in numbers.chunk_by(|a, b| a.to_bits() == b.to_bits()) {
-            let attrs = Attrs::new().with("shape", vec![run.len() as i64]).with("value", run[0]);
-            parts.extend(self.call("full", &[], attrs.with("dtype", dtype))?);
-        }
-        match parts[..] {
-            [whole] => Ok(whole),
-            [] => {
-                let attrs = Attrs::new().with("shape", vec![0]).with("value", 0.0);
-                Ok(self.call("full", &[], attrs.with("dtype", dtype))?[0])
-            }
-            _ => Ok(self.call("cat", &parts, Attrs::new().with("dim", 0))?[0]),
-        }
-    }
-}
 
 /// The definition of a composite op as a constant.
 #[derive(Clone, Copy)]
@@ -283,9 +228,4 @@ const fn several(
 ) -> Composite {
     let (arity, rule) = (Arity::Listed, Rule::Several(rule));
     Composite { name, summary, inputs, attrs, arity, results, rule }
-}
-
-/// Returns the error of an expansion that refuses an operand or an argument.
-pub(crate) fn wrong(message: impl Into<String>) -> Error {
-    Error::Invalid { what: "argument", message: message.into() }
 }

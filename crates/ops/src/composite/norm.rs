@@ -5,8 +5,8 @@ use millstream_types::{AttrValue, Attrs, DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Expr, in_floats, positive};
 use super::{Args, Composite, op, several, table};
+use crate::formula::{Expr, in_floats, positive};
 
 table! {
     several("_weight_norm_interface",

@@ -8,8 +8,8 @@ use crate::fused::PROGRAM;
 use crate::multi_tensor::{COLUMNS, FOUND, MULTI_TENSOR, SETS};
 use crate::schema::ArgDoc;
 
-use super::formula::{Expr, along, wide};
 use super::{Args, Composite, op, table};
+use crate::formula::{Expr, along, wide};
 
 table! {
     op("adam_step_", "weights after a step of Adam, in place", ADAM, ADAM_ATTRS,

@@ -5,8 +5,8 @@ use millstream_types::{Attrs, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Expr, Second, in_floats, positive, wide};
-use super::{Args, Composite, op, several, table, wrong};
+use super::{Args, Composite, op, several, table};
+use crate::formula::{Expr, Second, in_floats, positive, wide, wrong};
 
 const X: &[ArgDoc] = &[arg("x", "any shape")];
 

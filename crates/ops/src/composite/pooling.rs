@@ -6,8 +6,8 @@ use millstream_types::{Attrs, DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Expr, along, wide};
-use super::{Args, Composite, op, several, table, wrong};
+use super::{Args, Composite, op, several, table};
+use crate::formula::{Expr, along, wide, wrong};
 
 table! {
     op("avg_pool3d", "the means of windows over three dimensions", X3, MEANS, means);

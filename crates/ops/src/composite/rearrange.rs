@@ -6,8 +6,8 @@ use crate::def::arg;
 use crate::promotion::common_dtype;
 use crate::schema::ArgDoc;
 
-use super::formula::{Expr, along, positive};
-use super::{Args, Composite, op, table, wrong};
+use super::{Args, Composite, op, table};
+use crate::formula::{Expr, along, positive, wrong};
 
 table! {
     op("pixel_shuffle", "channels moved into blocks of pixels", PIXELS, UP,

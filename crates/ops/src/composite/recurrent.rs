@@ -11,8 +11,8 @@ use crate::def::arg;
 use crate::random::{OFFSET, OFFSET_NUMBER, SEED, SEED_DOC};
 use crate::schema::ArgDoc;
 
-use super::formula::{Expr, along};
-use super::{Args, Composite, several, table, wrong};
+use super::{Args, Composite, several, table};
+use crate::formula::{Expr, along, wrong};
 
 table! {
     several("lstm_layer",

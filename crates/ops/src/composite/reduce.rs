@@ -5,8 +5,8 @@ use millstream_types::Result;
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::Expr;
 use super::{Args, Composite, op, several, table};
+use crate::formula::Expr;
 
 table! {
     several("var_mean", "the variance and the mean", X, VAR, 2, |args| moments(args, "var"));

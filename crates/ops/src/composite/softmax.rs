@@ -5,8 +5,8 @@ use millstream_types::Attrs;
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::along;
 use super::{Composite, op, table};
+use crate::formula::along;
 
 table! {
     op("_safe_softmax", "the softmax, and 0 where all elements are minus infinity", X, DIM,

@@ -5,8 +5,8 @@ use millstream_types::{Attrs, DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::formula::{Expr, along, positive};
-use super::{Args, Composite, several, table, wrong};
+use super::{Args, Composite, several, table};
+use crate::formula::{Expr, along, positive, wrong};
 
 table! {
     several("kthvalue", "the k-th least elements along a dimension, and their indices", X, KTH, 2,

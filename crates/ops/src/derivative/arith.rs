@@ -3,19 +3,20 @@
 use millstream_types::{Attrs, Result};
 
 use super::{Derivative, Formula, I0, I1, I2, O0, Rule, each};
-use crate::composite::formula::Expr;
+use crate::formula::Expr;
 
 const PASS: Option<Formula> = Some(|d| Ok(d.g()));
 const NONE: Option<Formula> = None;
 
 pub(super) const RULES: &[Rule] = &[
-    each("add", &[], &[PASS, Some(|d| Ok(scaled(d.g(), d.number("alpha", 1.0)?)))]),
-    each("sub", &[], &[PASS, Some(|d| Ok(scaled(d.g(), -d.number("alpha", 1.0)?)))]),
+    each("add", &[], &[PASS, Some(|d| Ok(scaled(d.g(), d.number("alpha", 1.0)?)))]).complex(),
+    each("sub", &[], &[PASS, Some(|d| Ok(scaled(d.g(), -d.number("alpha", 1.0)?)))]).complex(),
     each(
         "mul",
         &[(I1, &[0]), (I0, &[1])],
         &[Some(|d| Ok(d.g() * d.operand(1, "other"))), Some(|d| Ok(d.g() * d.input(0)))],
-    ),
+    )
+    .holomorphic(),
     each(
         "div",
         &[(I1, &[0, 1]), (I0, &[1])],
@@ -32,10 +33,12 @@ pub(super) const RULES: &[Rule] = &[
                 Ok(negative * (d.input(0) / y / y))
             }),
         ],
-    ),
+    )
+    .holomorphic(),
     each("remainder", &[(I0, &[1]), (I1, &[1])], &[PASS, Some(|d| Ok(quotient(d, "floor")))]),
     each("fmod", &[(I0, &[1]), (I1, &[1])], &[PASS, Some(|d| Ok(quotient(d, "trunc")))]),
-    each("pow", &[(I0, &[0, 1]), (I1, &[0, 1]), (O0, &[1])], &[Some(pow_base), Some(pow_exponent)]),
+    each("pow", &[(I0, &[0, 1]), (I1, &[0, 1]), (O0, &[1])], &[Some(pow_base), Some(pow_exponent)])
+        .holomorphic(),
     each(
         "atan2",
         &[(I0, &[0, 1]), (I1, &[0, 1])],
@@ -44,7 +47,7 @@ pub(super) const RULES: &[Rule] = &[
             Some(|d| Ok(d.g() * (-d.input(0) / squares(d)))),
         ],
     ),
-    each("neg", &[], &[Some(|d| Ok(-d.g()))]),
+    each("neg", &[], &[Some(|d| Ok(-d.g()))]).complex(),
     each(
         "maximum",
         &[(I0, &[0, 1]), (I1, &[0, 1])],
@@ -69,7 +72,8 @@ pub(super) const RULES: &[Rule] = &[
             Some(|d| Ok(d.g() * d.operand(2, "weight"))),
             Some(|d| Ok(d.g() * (d.input(1) - d.input(0)))),
         ],
-    ),
+    )
+    .holomorphic(),
     each(
         "addcmul",
         &[(I1, &[2]), (I2, &[1])],
@@ -78,7 +82,8 @@ pub(super) const RULES: &[Rule] = &[
             Some(|d| Ok(d.g() * d.input(2) * d.number("value", 1.0)?)),
             Some(|d| Ok(d.g() * d.input(1) * d.number("value", 1.0)?)),
         ],
-    ),
+    )
+    .holomorphic(),
     each(
         "addcdiv",
         &[(I1, &[2]), (I2, &[1, 2])],
@@ -90,7 +95,8 @@ pub(super) const RULES: &[Rule] = &[
                 Ok(d.g() * (x * -d.number("value", 1.0)? / (y * y)))
             }),
         ],
-    ),
+    )
+    .holomorphic(),
     each(
         "where",
         &[(I0, &[1, 2])],
@@ -103,7 +109,8 @@ pub(super) const RULES: &[Rule] = &[
             }),
             Some(|d| Ok(d.input(0).choose(0, d.g()))),
         ],
-    ),
+    )
+    .complex(),
     each(
         "masked_fill",
         &[(I1, &[0, 2])],
@@ -112,7 +119,8 @@ pub(super) const RULES: &[Rule] = &[
             NONE,
             Some(|d| Ok(d.input(1).choose(d.g(), 0).op("sum", Attrs::new()))),
         ],
-    ),
+    )
+    .complex(),
     each("clamp", &[(I0, &[0])], &[Some(clamp)]),
     each("clamp_min", &[(I0, &[0])], &[Some(clamp)]),
     each("clamp_max", &[(I0, &[0])], &[Some(clamp)]),
@@ -120,8 +128,8 @@ pub(super) const RULES: &[Rule] = &[
     each("logical_or", &[], &[NONE, NONE]),
     each("logical_not", &[], &[NONE]),
     // Overwritten: nothing of the old value is left.
-    each("fill", &[], &[NONE]),
-    each("copy_", &[], &[NONE, PASS]),
+    each("fill", &[], &[NONE]).complex(),
+    each("copy_", &[], &[NONE, PASS]).complex(),
     each("uniform_", &[], &[NONE]),
     each("normal_", &[], &[NONE]),
     each("exponential_", &[], &[NONE]),

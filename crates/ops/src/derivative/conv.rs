@@ -2,9 +2,9 @@
 
 use millstream_types::{Attrs, Result};
 
-use super::{Derivative, I0, I1, I2, O0, O1, O2, Rule, Save, each, joint, one};
+use super::{Derivative, I0, I1, I2, O0, O1, O2, Rule, Save, each, joint, joint_by, one};
 use crate::args::ABSENT;
-use crate::composite::formula::Expr;
+use crate::formula::Expr;
 
 const MEAN: Save = Save::Input(3);
 const VAR: Save = Save::Input(4);
@@ -13,94 +13,57 @@ const AVERAGED: &[&str] =
     &["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"];
 
 pub(super) const RULES: &[Rule] = &[
-    joint("convolution", &[(I0, &[0, 1]), (I1, &[0, 1])], convolution),
-    one(
-        "max_pool2d_with_indices",
-        &[(I0, &[0]), (O1, &[0])],
-        &[Some(|d| {
-            let inputs = [d.g(), d.input(0), d.output(1)];
-            Ok(d.one("max_pool2d_with_indices_backward", &inputs, WINDOW))
-        })],
-    ),
-    one(
-        "avg_pool2d",
-        &[(I0, &[0])],
-        &[Some(|d| Ok(d.one("avg_pool2d_backward", &[d.g(), d.input(0)], AVERAGED)))],
-    ),
-    one(
-        "_adaptive_avg_pool2d",
-        &[(I0, &[0])],
-        &[Some(|d| Ok(d.g().apply("_adaptive_avg_pool2d_backward", [d.input(0)])))],
-    ),
-    joint(
-        "native_layer_norm",
-        &[(I0, &[0, 1, 2]), (I1, &[0, 1, 2]), (I2, &[0, 1, 2]), (O1, &[0, 1, 2]), (O2, &[0, 1, 2])],
-        |d| {
-            if d.is_noted {
-                let (g, x, rank) = (d.g(), d.input(0), d.shape(0)?.len());
-                let from = rank - d.ints("normalized_shape")?.len();
-                let weighted = d.optional(1).map_or(g, |w| g * w);
-                let dims: Vec<i64> = (from as i64..rank as i64).collect();
-                let (gx, normal) = of_rows(d, x, weighted, &dims)?;
-                return Ok(vec![Some(gx), Some(g * normal), Some(g)]);
-            }
-            let [g, x, mean, rstd] = [d.g(), d.input(0), d.output(1), d.output(2)].map(Some);
-            let inputs = [g, x, mean, rstd, d.optional(1), d.optional(2)];
-            let attrs = d.passed(&["normalized_shape"]);
-            Ok(normalised(d, "native_layer_norm_backward", &inputs, attrs))
-        },
-    ),
-    joint(
-        "native_group_norm",
-        &[(I0, &[0, 1, 2]), (I1, &[0, 1, 2]), (O1, &[0, 1, 2]), (O2, &[0, 1, 2])],
-        |d| {
-            if d.is_noted {
-                let (g, x, shape) = (d.g(), d.input(0), d.shape(0)?);
-                let groups = d.int("group", 1)?;
-                let rows = [shape[0], groups, shape[1..].iter().product::<i64>() / groups];
-                let weighted = weighted(d, g)?;
-                let (x, weighted) = (x.reshape(&rows), weighted.reshape(&rows));
-                let (gx, normal) = of_rows(d, x, weighted, &[2])?;
-                let normal = normal.reshape(&shape);
-                return of_channels(g, normal, gx.reshape(&shape));
-            }
-            let g = d.g().dense();
-            let [g, x, mean, rstd] = [g, d.input(0), d.output(1), d.output(2)].map(Some);
-            let attrs = d.passed(&["N", "C", "HxW", "group"]);
-            let inputs = [g, x, mean, rstd, d.optional(1)];
-            Ok(normalised(d, "native_group_norm_backward", &inputs, attrs))
-        },
-    ),
-    joint(
-        "native_batch_norm",
-        &[
-            (I0, &[0, 1, 2]),
-            (I1, &[0, 1, 2]),
-            (O1, &[0, 1, 2]),
-            (O2, &[0, 1, 2]),
-            (MEAN, &[0, 1, 2]),
-            (VAR, &[0, 1, 2]),
-        ],
-        batch_norm,
-    ),
-    one(
-        "native_dropout",
-        &[(O1, &[0])],
-        &[Some(|d| match d.flag("train", true)? {
-            true => Ok(d.g().undropped(d.output(1), d.number("p", 0.0)?)),
-            false => Ok(d.g()),
-        })],
-    ),
-    one(
-        "_softmax",
-        &[(O0, &[0])],
-        &[Some(|d| Ok(d.one("_softmax_backward_data", &[d.g(), d.output(0)], &["dim"])))],
-    ),
-    one(
-        "_log_softmax",
-        &[(O0, &[0])],
-        &[Some(|d| Ok(d.one("_log_softmax_backward_data", &[d.g(), d.output(0)], &["dim"])))],
-    ),
+    joint_by("convolution", &[(I0, &[0, 1]), (I1, &[0, 1])], convolution),
+    one("max_pool2d_with_indices", &[I0, O1], |d| {
+        let inputs = [d.g(), d.input(0), d.output(1)];
+        Ok(d.one("max_pool2d_with_indices_backward", &inputs, WINDOW))
+    }),
+    one("avg_pool2d", &[I0], |d| Ok(d.one("avg_pool2d_backward", &[d.g(), d.input(0)], AVERAGED))),
+    one("_adaptive_avg_pool2d", &[I0], |d| {
+        Ok(d.g().apply("_adaptive_avg_pool2d_backward", [d.input(0)]))
+    }),
+    joint("native_layer_norm", &[I0, I1, I2, O1, O2], |d| {
+        if d.is_noted {
+            let (g, x, rank) = (d.g(), d.input(0), d.shape(0)?.len());
+            let from = rank - d.ints("normalized_shape")?.len();
+            let weighted = d.optional(1).map_or(g, |w| g * w);
+            let dims: Vec<i64> = (from as i64..rank as i64).collect();
+            let (gx, normal) = of_rows(d, x, weighted, &dims)?;
+            return Ok(vec![Some(gx), Some(g * normal), Some(g)]);
+        }
+        let [g, x, mean, rstd] = [d.g(), d.input(0), d.output(1), d.output(2)].map(Some);
+        let inputs = [g, x, mean, rstd, d.optional(1), d.optional(2)];
+        let attrs = d.passed(&["normalized_shape"]);
+        Ok(normalised(d, "native_layer_norm_backward", &inputs, attrs))
+    }),
+    joint("native_group_norm", &[I0, I1, O1, O2], |d| {
+        if d.is_noted {
+            let (g, x, shape) = (d.g(), d.input(0), d.shape(0)?);
+            let groups = d.int("group", 1)?;
+            let rows = [shape[0], groups, shape[1..].iter().product::<i64>() / groups];
+            let weighted = weighted(d, g)?;
+            let (x, weighted) = (x.reshape(&rows), weighted.reshape(&rows));
+            let (gx, normal) = of_rows(d, x, weighted, &[2])?;
+            let normal = normal.reshape(&shape);
+            return of_channels(g, normal, gx.reshape(&shape));
+        }
+        let g = d.g().dense();
+        let [g, x, mean, rstd] = [g, d.input(0), d.output(1), d.output(2)].map(Some);
+        let attrs = d.passed(&["N", "C", "HxW", "group"]);
+        let inputs = [g, x, mean, rstd, d.optional(1)];
+        Ok(normalised(d, "native_group_norm_backward", &inputs, attrs))
+    }),
+    joint("native_batch_norm", &[I0, I1, O1, O2, MEAN, VAR], batch_norm),
+    one("native_dropout", &[O1], |d| match d.flag("train", true)? {
+        true => Ok(d.g().undropped(d.output(1), d.number("p", 0.0)?)),
+        false => Ok(d.g()),
+    }),
+    one("_softmax", &[O0], |d| {
+        Ok(d.one("_softmax_backward_data", &[d.g(), d.output(0)], &["dim"]))
+    }),
+    one("_log_softmax", &[O0], |d| {
+        Ok(d.one("_log_softmax_backward_data", &[d.g(), d.output(0)], &["dim"]))
+    }),
     each(
         "_softmax_backward_data",
         &[(I0, &[1]), (I1, &[0, 1])],

@@ -12,25 +12,22 @@ use millstream_types::{Attrs, Result};
 use super::linalg::{columns, identity, rows, sizes};
 use super::{Derivative, I0, O0, O1, O2, Rule, one};
 use crate::args::choice;
-use crate::composite::formula::Expr;
+use crate::formula::Expr;
 
 pub(super) const RULES: &[Rule] = &[
-    one("_linalg_svd", &[(I0, &[0]), (O0, &[0]), (O1, &[0]), (O2, &[0])], &[Some(singular)]),
-    one("_linalg_eigh", &[(I0, &[0]), (O0, &[0]), (O1, &[0])], &[Some(symmetric_eigen)]),
-    one("linalg_eig", &[(I0, &[0]), (O0, &[0]), (O1, &[0])], &[Some(eigen)]),
-    one(
-        "linalg_matrix_exp",
-        &[(I0, &[0])],
-        &[Some(|d| {
-            // The upper right part of the exponential of [[Aᴴ, g], [0, Aᴴ]].
-            let (a, g) = (d.input(0).adjoint(), d.g());
-            let (_, n) = sizes(&a.shape()?);
-            let upper = d.calls.cat(&[a, g], -1);
-            let lower = d.calls.cat(&[g.full_like(0i64)?, a], -1);
-            let both = d.calls.cat(&[upper, lower], -2).op("linalg_matrix_exp", Attrs::new());
-            Ok(columns(rows(both, 0, n), n, n))
-        })],
-    ),
+    one("_linalg_svd", &[I0, O0, O1, O2], singular).complex(),
+    one("_linalg_eigh", &[I0, O0, O1], symmetric_eigen).complex(),
+    one("linalg_eig", &[I0, O0, O1], eigen).complex(),
+    one("linalg_matrix_exp", &[I0], |d| {
+        // The upper right part of the exponential of [[Aᴴ, g], [0, Aᴴ]].
+        let (a, g) = (d.input(0).adjoint(), d.g());
+        let (_, n) = sizes(&a.shape()?);
+        let upper = d.calls.cat(&[a, g], -1);
+        let lower = d.calls.cat(&[g.full_like(0i64)?, a], -1);
+        let both = d.calls.cat(&[upper, lower], -2).op("linalg_matrix_exp", Attrs::new());
+        Ok(columns(rows(both, 0, n), n, n))
+    })
+    .complex(),
 ];
 
 /// Returns the identity matrix with as many columns as a tensor.

@@ -3,9 +3,9 @@
 use millstream_types::Result;
 
 use super::{Derivative, I0, I1, I2, O0, O1, Rule, Save, each, joint};
-use crate::composite::formula::Expr;
+use crate::formula::Expr;
 
-const SAMPLER: &[(Save, &[usize])] = &[(I0, &[0, 1]), (I1, &[0, 1])];
+const SAMPLER: &[Save] = &[I0, I1];
 
 pub(super) const RULES: &[Rule] = &[
     joint("grid_sampler_2d", SAMPLER, |d| sampled(d, "grid_sampler_2d_backward")),

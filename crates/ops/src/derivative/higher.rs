@@ -5,8 +5,8 @@ use std::f64::consts::PI;
 use millstream_types::AttrValue::Str;
 use millstream_types::{Attrs, Result};
 
-use super::{Derivative, Formula, I0, I1, I2, Rule, Save, each, joint};
-use crate::composite::formula::{Expr, along};
+use super::{Derivative, Formula, I0, I1, I2, Rule, Save, each, joint_by};
+use crate::formula::{Expr, along};
 
 const I3: Save = Save::Input(3);
 /// A function that has no slope, or whose slope is a constant by parts.
@@ -61,17 +61,20 @@ pub(super) const RULES: &[Rule] = &[
     each("softshrink_backward", BY_X_ALONE, &[Some(|d| again(d, &["lambd"])), ZERO]),
     each("hardshrink_backward", BY_X_ALONE, &[Some(|d| again(d, &["lambd"])), ZERO]),
     each("native_dropout_backward", BY_X_ALONE, &[Some(|d| again(d, &["scale"])), None]),
-    each("select_backward", &[], &[Some(|d| Ok(d.one("select", &[d.g()], &["dim", "index"])))]),
+    each("select_backward", &[], &[Some(|d| Ok(d.one("select", &[d.g()], &["dim", "index"])))])
+        .complex(),
     each(
         "slice_backward",
         &[],
         &[Some(|d| Ok(d.one("slice", &[d.g()], &["dim", "start", "end", "step"])))],
-    ),
+    )
+    .complex(),
     each(
         "diagonal_backward",
         &[],
         &[Some(|d| Ok(d.one("diagonal", &[d.g()], &["offset", "dim1", "dim2"])))],
-    ),
+    )
+    .complex(),
     each("embedding_dense_backward", &[(I1, &[0])], &[Some(embedded), None]),
     each(
         "avg_pool2d_backward",
@@ -106,7 +109,7 @@ pub(super) const RULES: &[Rule] = &[
             None,
         ],
     ),
-    joint("convolution_backward", &[(I0, &[1, 2]), (I1, &[0, 2]), (I2, &[0, 1])], convolution),
+    joint_by("convolution_backward", &[(I0, &[1, 2]), (I1, &[0, 2]), (I2, &[0, 1])], convolution),
     each("nll_loss_backward", CLASSES, &[Some(|d| classes(d, "nll_loss_forward")), ZERO]),
     each("nll_loss2d_backward", CLASSES, &[Some(|d| classes(d, "nll_loss2d_forward")), ZERO]),
     each(

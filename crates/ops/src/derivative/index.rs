@@ -3,37 +3,26 @@
 use millstream_types::{AttrValue, Attrs, Result};
 
 use super::reduce::returned;
-use super::{Derivative, Formula, Formulas, I0, I1, I2, O0, O1, Rule, Save, each, joint, one};
+use super::{Derivative, Formula, I0, I1, I2, O0, O1, Rule, Save, each, every, joint, one};
 use crate::args::ABSENT;
 use crate::broadcast::broadcast;
-use crate::composite::formula::{Expr, along, ints};
+use crate::formula::{Expr, along, ints};
 
 const PASS: Option<Formula> = Some(|d| Ok(d.g()));
 const NONE: Option<Formula> = None;
 const I3: Save = Save::Input(3);
 
-/// The indices of `index`: more dimensions than programs index at once.
-const INDICES: &[(Save, &[usize])] = &[
-    (I1, &[0]),
-    (I2, &[0]),
-    (I3, &[0]),
-    (Save::Input(4), &[0]),
-    (Save::Input(5), &[0]),
-    (Save::Input(6), &[0]),
-    (Save::Input(7), &[0]),
-    (Save::Input(8), &[0]),
-];
-
-/// The indices of `index_put`.
-const PUT_INDICES: &[(Save, &[usize])] = &[
-    (I2, &[0, 1]),
-    (I3, &[0, 1]),
-    (Save::Input(4), &[0, 1]),
-    (Save::Input(5), &[0, 1]),
-    (Save::Input(6), &[0, 1]),
-    (Save::Input(7), &[0, 1]),
-    (Save::Input(8), &[0, 1]),
-    (Save::Input(9), &[0, 1]),
+/// The indices of `index_put`, behind those of `index`: more dimensions than programs index at once.
+const INDICES: [Save; 9] = [
+    I1,
+    I2,
+    I3,
+    Save::Input(4),
+    Save::Input(5),
+    Save::Input(6),
+    Save::Input(7),
+    Save::Input(8),
+    Save::Input(9),
 ];
 
 pub(super) const RULES: &[Rule] = &[
@@ -41,13 +30,15 @@ pub(super) const RULES: &[Rule] = &[
         "gather",
         &[(I1, &[0])],
         &[Some(|d| Ok(d.zeros(0)?.scatter_add(d.int("dim", 0)?, d.input(1), d.g()))), NONE],
-    ),
+    )
+    .complex(),
     each(
         "scatter",
         &[(I1, &[0, 2])],
         &[Some(|d| Ok(cleared(d.g(), d.int("dim", 0)?, d.input(1)))), NONE, Some(picked)],
-    ),
-    each("scatter_add", &[(I1, &[2])], &[PASS, NONE, Some(picked)]),
+    )
+    .complex(),
+    each("scatter_add", &[(I1, &[2])], &[PASS, NONE, Some(picked)]).complex(),
     each(
         "scatter_reduce",
         &[(I0, &[0, 2]), (I1, &[0, 2]), (I2, &[0, 2]), (O0, &[0, 2])],
@@ -67,7 +58,8 @@ pub(super) const RULES: &[Rule] = &[
             }),
             NONE,
         ],
-    ),
+    )
+    .complex(),
     each(
         "index_add",
         &[(I1, &[2])],
@@ -79,30 +71,25 @@ pub(super) const RULES: &[Rule] = &[
                 Ok((g * d.number("alpha", 1.0)?).reshape(&d.shape(2)?))
             }),
         ],
-    ),
-    Rule {
-        op: "index",
-        saves: INDICES,
-        formulas: Formulas::Every(|d, _| {
-            let attrs = d.passed(&[ABSENT]).with("accumulate", true);
-            Ok(indexed(d, "index_put", &[d.zeros(0)?, d.g()], 1, attrs))
-        }),
-    },
-    Rule {
-        op: "index_put",
-        saves: PUT_INDICES,
-        formulas: Formulas::Every(|d, input| {
-            let (g, attrs) = (d.g(), d.passed(&[ABSENT]));
-            if input == 1 {
-                return Ok(indexed(d, "index", &[g], 2, attrs));
-            }
-            if d.flag("accumulate", false)? {
-                return Ok(g);
-            }
-            let zero = d.calls.full(Vec::new(), 0, g.dtype());
-            Ok(indexed(d, "index_put", &[g, zero], 2, attrs))
-        }),
-    },
+    )
+    .complex(),
+    every("index", INDICES.split_at(8).0, |d, _| {
+        let attrs = d.passed(&[ABSENT]).with("accumulate", true);
+        Ok(indexed(d, "index_put", &[d.zeros(0)?, d.g()], 1, attrs))
+    })
+    .complex(),
+    every("index_put", INDICES.split_at(1).1, |d, input| {
+        let (g, attrs) = (d.g(), d.passed(&[ABSENT]));
+        if input == 1 {
+            return Ok(indexed(d, "index", &[g], 2, attrs));
+        }
+        if d.flag("accumulate", false)? {
+            return Ok(g);
+        }
+        let zero = d.calls.full(Vec::new(), 0, g.dtype());
+        Ok(indexed(d, "index_put", &[g, zero], 2, attrs))
+    })
+    .complex(),
     each(
         "masked_select",
         &[(I1, &[0])],
@@ -116,7 +103,8 @@ pub(super) const RULES: &[Rule] = &[
             }),
             NONE,
         ],
-    ),
+    )
+    .complex(),
     each(
         "embedding",
         &[(I1, &[0])],
@@ -129,45 +117,31 @@ pub(super) const RULES: &[Rule] = &[
             NONE,
         ],
     ),
-    joint(
-        "_scaled_dot_product_flash_attention_for_cpu",
-        &[
-            (I0, &[0, 1, 2]),
-            (I1, &[0, 1, 2]),
-            (I2, &[0, 1, 2]),
-            (I3, &[0, 1, 2]),
-            (O0, &[0, 1, 2]),
-            (O1, &[0, 1, 2]),
-        ],
-        |d| {
-            let mut given = vec![d.g(), d.input(0), d.input(1), d.input(2)];
-            let op = if d.is_noted {
-                // Without the results it makes calls that have derivatives.
-                "_scaled_dot_product_fused_attention_overrideable_backward"
-            } else {
-                given.extend([d.output(0), d.output(1)]);
-                "_scaled_dot_product_flash_attention_for_cpu_backward"
-            };
-            given.extend(d.optional(3));
-            let made = d.calls.call(op, &given, d.passed(&["is_causal", "scale"]));
-            Ok(made.into_iter().map(Some).collect())
-        },
-    ),
-    one("sort", &[(O1, &[0])], &[Some(|d| returned(d, d.int("dim", -1)?))]),
-    one("topk", &[(O1, &[0])], &[Some(|d| returned(d, d.int("dim", -1)?))]),
-    one("flip", &[], &[Some(|d| Ok(d.g().flip(&d.ints("dims")?)))]),
-    one(
-        "roll",
-        &[],
-        &[Some(|d| {
-            let attrs = Attrs::new().with("shifts", negated(d, "shifts")?);
-            let dims = d.ints("dims")?;
-            Ok(d.g().op("roll", if dims.is_empty() { attrs } else { attrs.with("dims", dims) }))
-        })],
-    ),
-    one("triu", &[], &[Some(|d| Ok(d.g().triu(d.int("diagonal", 0)?)))]),
-    one("tril", &[], &[Some(|d| Ok(d.g().tril(d.int("diagonal", 0)?)))]),
-    one("constant_pad_nd", &[], &[Some(|d| Ok(d.g().padded(negated(d, "pad")?)))]),
+    joint("_scaled_dot_product_flash_attention_for_cpu", &[I0, I1, I2, I3, O0, O1], |d| {
+        let mut given = vec![d.g(), d.input(0), d.input(1), d.input(2)];
+        let op = if d.is_noted {
+            // Without the results it makes calls that have derivatives.
+            "_scaled_dot_product_fused_attention_overrideable_backward"
+        } else {
+            given.extend([d.output(0), d.output(1)]);
+            "_scaled_dot_product_flash_attention_for_cpu_backward"
+        };
+        given.extend(d.optional(3));
+        let made = d.calls.call(op, &given, d.passed(&["is_causal", "scale"]));
+        Ok(made.into_iter().map(Some).collect())
+    }),
+    one("sort", &[O1], |d| returned(d, d.int("dim", -1)?)),
+    one("topk", &[O1], |d| returned(d, d.int("dim", -1)?)),
+    one("flip", &[], |d| Ok(d.g().flip(&d.ints("dims")?))).complex(),
+    one("roll", &[], |d| {
+        let attrs = Attrs::new().with("shifts", negated(d, "shifts")?);
+        let dims = d.ints("dims")?;
+        Ok(d.g().op("roll", if dims.is_empty() { attrs } else { attrs.with("dims", dims) }))
+    })
+    .complex(),
+    one("triu", &[], |d| Ok(d.g().triu(d.int("diagonal", 0)?))).complex(),
+    one("tril", &[], |d| Ok(d.g().tril(d.int("diagonal", 0)?))).complex(),
+    one("constant_pad_nd", &[], |d| Ok(d.g().padded(negated(d, "pad")?))).complex(),
 ];
 
 /// Returns the tensor with zeros at the index.

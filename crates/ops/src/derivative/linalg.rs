@@ -6,34 +6,33 @@
 
 use millstream_types::{Attrs, Error, Result};
 
-use super::{Derivative, I0, I1, I2, O0, O1, Rule, each, joint, one};
+use super::{Derivative, I0, I1, I2, O0, O1, Rule, each, joint, joint_by, one};
 use crate::args::choice;
-use crate::composite::formula::{Expr, along};
+use crate::formula::{Expr, along};
 use crate::linalg::has_vectors;
 
 pub(super) const RULES: &[Rule] = &[
-    one("linalg_cholesky_ex", &[(O0, &[0])], &[Some(cholesky)]),
-    one(
-        "linalg_inv_ex",
-        &[(O0, &[0])],
-        &[Some(|d| {
-            let inverse = d.output(0).adjoint();
-            Ok(-inverse.matmul(d.g()).matmul(inverse))
-        })],
-    ),
-    one("linalg_lu_factor_ex", &[(O0, &[0]), (O1, &[0])], &[Some(lu_factors)]),
-    each("lu_unpack", &[], &[Some(unpacked), None]),
-    joint("linalg_lu_solve", &[(I0, &[0, 2]), (I1, &[0, 2]), (O0, &[0])], lu_solution),
-    joint("linalg_solve_triangular", &[(I0, &[0, 1]), (O0, &[0])], triangular_solution),
-    one("linalg_qr", &[(O0, &[0]), (O1, &[0])], &[Some(qr)]),
-    joint("linalg_householder_product", &[(I0, &[0, 1]), (I1, &[0, 1])], |d| {
+    one("linalg_cholesky_ex", &[O0], cholesky).complex(),
+    one("linalg_inv_ex", &[O0], |d| {
+        let inverse = d.output(0).adjoint();
+        Ok(-inverse.matmul(d.g()).matmul(inverse))
+    })
+    .complex(),
+    one("linalg_lu_factor_ex", &[O0, O1], lu_factors).complex(),
+    each("lu_unpack", &[], &[Some(unpacked), None]).complex(),
+    joint_by("linalg_lu_solve", &[(I0, &[0, 2]), (I1, &[0, 2]), (O0, &[0])], lu_solution).complex(),
+    joint_by("linalg_solve_triangular", &[(I0, &[0, 1]), (O0, &[0])], triangular_solution)
+        .complex(),
+    one("linalg_qr", &[O0, O1], qr).complex(),
+    joint("linalg_householder_product", &[I0, I1], |d| {
         let (packed, g) = (d.input(0), d.g());
         let (rows, columns) = sizes(&g.shape()?);
         let columns = identity(packed, rows, columns);
         let [packed, tau, _] = reflections([packed, d.input(1), columns], g, false)?;
         Ok(vec![Some(packed), Some(tau)])
-    }),
-    joint("ormqr", &[(I0, &[0, 1, 2]), (I1, &[0, 1, 2]), (I2, &[0, 1])], |d| {
+    })
+    .complex(),
+    joint_by("ormqr", &[(I0, &[0, 1, 2]), (I1, &[0, 1, 2]), (I2, &[0, 1])], |d| {
         let (left, is_adjoint) = (d.flag("left", true)?, d.flag("transpose", false)?);
         // Only the gradients of the factors depend on the matrix itself.
         let other = if d.needs(0) || d.needs(1) { d.input(2) } else { d.zeros(2)? };
@@ -43,8 +42,9 @@ pub(super) const RULES: &[Rule] = &[
         let all = [d.input(0), d.input(1), other];
         let [packed, tau, other] = reflections(all, g, is_adjoint == left)?;
         Ok(vec![Some(packed), Some(tau), Some(turned(other))])
-    }),
-    joint("linalg_lstsq", &[(I0, &[0, 1]), (I1, &[0]), (O0, &[0, 1])], least_squares),
+    })
+    .complex(),
+    joint_by("linalg_lstsq", &[(I0, &[0, 1]), (I1, &[0]), (O0, &[0, 1])], least_squares).complex(),
 ];
 
 /// Returns the numbers of rows and columns of matrices of a shape.

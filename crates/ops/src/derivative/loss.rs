@@ -5,7 +5,7 @@ use millstream_types::Result;
 
 use super::{Derivative, I0, I1, I2, O1, Rule, Save, each, ints};
 use crate::broadcast::broadcast;
-use crate::composite::formula::Expr;
+use crate::formula::Expr;
 
 const I3: Save = Save::Input(3);
 

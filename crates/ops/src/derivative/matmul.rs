@@ -4,10 +4,10 @@ use millstream_types::Result;
 
 use super::arith::scaled;
 use super::{Derivative, I0, I1, I2, Rule, each};
-use crate::composite::formula::Expr;
+use crate::formula::Expr;
 
 pub(super) const RULES: &[Rule] = &[
-    each("matmul", &[(I1, &[0]), (I0, &[1])], &[Some(left), Some(right)]),
+    each("matmul", &[(I1, &[0]), (I0, &[1])], &[Some(left), Some(right)]).holomorphic(),
     each(
         "addmm",
         &[(I2, &[1]), (I1, &[2])],
@@ -16,7 +16,8 @@ pub(super) const RULES: &[Rule] = &[
             Some(|d| times(d, "alpha", d.g().matmul(d.input(2).t()))),
             Some(|d| times(d, "alpha", d.input(1).t().matmul(d.g()))),
         ],
-    ),
+    )
+    .holomorphic(),
     each(
         "baddbmm",
         &[(I2, &[1]), (I1, &[2])],
@@ -25,7 +26,8 @@ pub(super) const RULES: &[Rule] = &[
             Some(|d| times(d, "alpha", d.g().matmul(d.input(2).transpose(1, 2)))),
             Some(|d| times(d, "alpha", d.input(1).transpose(1, 2).matmul(d.g()))),
         ],
-    ),
+    )
+    .holomorphic(),
 ];
 
 fn times<'a>(d: Derivative<'a>, factor: &str, x: Expr<'a>) -> Result<Expr<'a>> {

@@ -31,10 +31,7 @@ use std::sync::OnceLock;
 use millstream_types::{AttrValue, Attrs, Error, Result, TensorSpec};
 
 use crate::args::{ABSENT, dimension};
-use crate::composite::formula::{Calls, Expr, Kept, Second, ints, passed};
-use crate::composite::{Emitter, Symbol};
-
-pub use complex::has_rule;
+use crate::formula::{Calls, Emitter, Expr, Kept, Second, Symbol, ints, passed};
 
 /// A tensor that a formula needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,21 +45,45 @@ pub enum Save {
 /// A formula of one input's gradient.
 type Formula = for<'a> fn(Derivative<'a>) -> Result<Expr<'a>>;
 
+/// What is kept for the gradients of an op.
+enum Saves {
+    /// The same for the gradient of each input.
+    All(&'static [Save]),
+    /// Each with the inputs whose gradients need it.
+    By(&'static [(Save, &'static [usize])]),
+}
+
 /// How the gradients of an op's inputs are computed.
 enum Formulas {
+    /// One for the first input, the only one that the result depends on smoothly.
+    One(Formula),
     /// For each input a formula; none if the result does not depend on the input smoothly.
     Each(&'static [Option<Formula>]),
     /// The same formula for any number of inputs, which gets the input's position.
     Every(for<'a> fn(Derivative<'a>, usize) -> Result<Expr<'a>>),
     /// One formula for all inputs.
-    Joint(for<'a> fn(Derivative<'a>) -> Result<Vec<Option<Expr<'a>>>>),
+    Joint(Joint),
+}
+
+type Joint = for<'a> fn(Derivative<'a>) -> Result<Vec<Option<Expr<'a>>>>;
+
+/// What a rule says of complex numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Numbers {
+    /// Nothing.
+    Real,
+    /// It holds for them as it is written.
+    Complex,
+    /// It is that of a complex function, given conjugates.
+    Holomorphic,
 }
 
 /// A row of the table.
 pub struct Rule {
     op: &'static str,
-    saves: &'static [(Save, &'static [usize])],
+    saves: Saves,
     formulas: Formulas,
+    numbers: Numbers,
 }
 
 const I0: Save = Save::Input(0);
@@ -78,25 +99,38 @@ const fn each(
     saves: &'static [(Save, &'static [usize])],
     formulas: &'static [Option<Formula>],
 ) -> Rule {
-    Rule { op, saves, formulas: Formulas::Each(formulas) }
+    Rule { op, saves: Saves::By(saves), formulas: Formulas::Each(formulas), numbers: Numbers::Real }
+}
+
+/// Returns a rule with one formula for any input.
+const fn every(
+    op: &'static str,
+    saves: &'static [Save],
+    formula: for<'a> fn(Derivative<'a>, usize) -> Result<Expr<'a>>,
+) -> Rule {
+    let formulas = Formulas::Every(formula);
+    Rule { op, saves: Saves::All(saves), formulas, numbers: Numbers::Real }
 }
 
 /// Returns a rule of one input.
-const fn one(
-    op: &'static str,
-    saves: &'static [(Save, &'static [usize])],
-    formula: &'static [Option<Formula>; 1],
-) -> Rule {
-    each(op, saves, formula)
+const fn one(op: &'static str, saves: &'static [Save], formula: Formula) -> Rule {
+    let formulas = Formulas::One(formula);
+    Rule { op, saves: Saves::All(saves), formulas, numbers: Numbers::Real }
 }
 
 /// Returns a rule with one formula for all inputs.
-const fn joint(
+const fn joint(op: &'static str, saves: &'static [Save], formula: Joint) -> Rule {
+    let formulas = Formulas::Joint(formula);
+    Rule { op, saves: Saves::All(saves), formulas, numbers: Numbers::Real }
+}
+
+/// As [`joint`], where not every gradient needs all that is kept.
+const fn joint_by(
     op: &'static str,
     saves: &'static [(Save, &'static [usize])],
-    formula: for<'a> fn(Derivative<'a>) -> Result<Vec<Option<Expr<'a>>>>,
+    formula: Joint,
 ) -> Rule {
-    Rule { op, saves, formulas: Formulas::Joint(formula) }
+    Rule { op, saves: Saves::By(saves), formulas: Formulas::Joint(formula), numbers: Numbers::Real }
 }
 
 /// Returns the rule of an op.
@@ -104,9 +138,9 @@ const fn joint(
 /// ```
 /// use millstream_ops::derivative::{Save, rule};
 ///
-/// // The gradient of x in x * y needs y, and that of y needs x.
-/// let saves = rule("mul").unwrap().saves();
-/// assert_eq!(saves[0], (Save::Input(1), &[0][..]));
+/// // The gradient of x in x * y needs y.
+/// let kept: Vec<Save> = rule("mul").unwrap().kept(|input| input == 0).collect();
+/// assert_eq!(kept, [Save::Input(1)]);
 /// ```
 pub fn rule(op: &str) -> Option<&'static Rule> {
     static TABLE: OnceLock<HashMap<&str, &Rule>> = OnceLock::new();
@@ -154,14 +188,29 @@ pub struct Differentiated<'a> {
 }
 
 impl Rule {
-    /// Returns what is kept, each with the inputs whose gradients need it.
-    pub const fn saves(&self) -> &'static [(Save, &'static [usize])] {
-        self.saves
+    /// Returns this rule, which holds for complex numbers as it is.
+    const fn complex(self) -> Rule {
+        Rule { numbers: Numbers::Complex, ..self }
     }
 
-    /// Returns the op that the rule is of.
-    pub const fn op(&self) -> &'static str {
-        self.op
+    /// Returns this rule, which is that of a complex function.
+    const fn holomorphic(self) -> Rule {
+        Rule { numbers: Numbers::Holomorphic, ..self }
+    }
+
+    /// Returns whether the rule holds for complex numbers.
+    pub fn takes_complex(&self) -> bool {
+        self.numbers != Numbers::Real
+    }
+
+    /// Returns what is kept for the gradients of some inputs, at least one.
+    pub fn kept(&self, needs: impl Fn(usize) -> bool) -> impl Iterator<Item = Save> {
+        let (all, by) = match self.saves {
+            Saves::All(all) => (all, [].as_slice()),
+            Saves::By(by) => ([].as_slice(), by),
+        };
+        let by = by.iter().filter(move |(_, inputs)| inputs.iter().any(|&input| needs(input)));
+        all.iter().copied().chain(by.map(|(save, _)| *save))
     }
 
     /// Makes the calls that compute the gradients of a call's inputs: those that are needed and
@@ -176,7 +225,9 @@ impl Rule {
     ) -> Result<Vec<Option<Symbol>>> {
         let kept = Kept::new(emitter);
         let calls = kept.calls();
-        let is_conjugate = complex::is_conjugate(self.op, call);
+        let mut specs = call.input_specs.iter().flatten().chain(call.output_specs);
+        let is_conjugate =
+            self.numbers == Numbers::Holomorphic && specs.any(|x| x.dtype.is_complex());
         let conjugate = |x: Expr<'_>| if is_conjugate { x.conj().symbol } else { x.symbol };
         let gradients = call.gradients.iter().map(|g| g.map(|g| conjugate(calls.of(g))));
         let gradients: Vec<Option<Symbol>> = gradients.collect();
@@ -194,6 +245,9 @@ impl Rule {
     ) -> Result<Vec<Option<Symbol>>> {
         let each = (0..d.needed.len()).map(|k| (k, d.needs(k)));
         match &self.formulas {
+            Formulas::One(formula) => each
+                .map(|(k, needed)| if needed && k == 0 { finish(k, formula(d)?) } else { Ok(None) })
+                .collect(),
             Formulas::Each(formulas) => each
                 .map(|(k, needed)| match formulas.get(k) {
                     Some(Some(formula)) if needed => finish(k, formula(d)?),

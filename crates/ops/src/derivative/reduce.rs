@@ -4,43 +4,37 @@ use millstream_types::{Attrs, DType, Result};
 
 use super::{Derivative, I0, O0, O1, Rule, one};
 use crate::args::dimension;
-use crate::composite::formula::{Expr, along, ints};
+use crate::formula::{Expr, along, ints};
 use crate::reduce::reduced;
 
 pub(super) const RULES: &[Rule] = &[
-    one("sum", &[], &[Some(|d| spread(d, d.g()))]),
-    one("mean", &[], &[Some(|d| spread(d, d.g() / count(d)?))]),
-    one("var", &[(I0, &[0])], &[Some(|d| Ok(deviations(d)? * spread(d, d.g())?))]),
-    one(
-        "std",
-        &[(I0, &[0]), (O0, &[0])],
-        &[Some(|d| {
-            let g = d.g() / (d.output(0) * 2);
-            // Without deviation the slope is 0 / 0, which counts as 0.
-            let g = d.output(0).eq(0).choose(0, g);
-            Ok(deviations(d)? * spread(d, g)?)
-        })],
-    ),
-    one("amax", &[(I0, &[0]), (O0, &[0])], &[Some(extreme)]),
-    one("amin", &[(I0, &[0]), (O0, &[0])], &[Some(extreme)]),
-    one("max", &[(I0, &[0]), (O0, &[0]), (O1, &[0])], &[Some(picked)]),
-    one("min", &[(I0, &[0]), (O0, &[0]), (O1, &[0])], &[Some(picked)]),
-    one(
-        "logsumexp",
-        &[(I0, &[0]), (O0, &[0])],
-        &[Some(|d| {
-            let share = (d.input(0) - kept(d, d.output(0))?).exp();
-            Ok(kept(d, d.g())? * share)
-        })],
-    ),
-    one("prod", &[(I0, &[0])], &[Some(prod)]),
-    one("linalg_vector_norm", &[(I0, &[0]), (O0, &[0])], &[Some(norm)]),
-    one("cumprod", &[(I0, &[0]), (O0, &[0])], &[Some(cumprod)]),
-    one("cummax", &[(O1, &[0])], &[Some(|d| returned(d, d.int("dim", 0)?))]),
-    one("cummin", &[(O1, &[0])], &[Some(|d| returned(d, d.int("dim", 0)?))]),
-    one("logcumsumexp", &[(I0, &[0]), (O0, &[0])], &[Some(logcumsumexp)]),
-    one("mode", &[(O1, &[0])], &[Some(|d| at_index(d, d.int("dim", -1)?))]),
-    one("cumsum", &[], &[Some(|d| Ok(sums_from(d.g(), d.int("dim", 0)?)))]),
+    one("sum", &[], |d| spread(d, d.g())).complex(),
+    one("mean", &[], |d| spread(d, d.g() / count(d)?)).complex(),
+    one("var", &[I0], |d| Ok(deviations(d)? * spread(d, d.g())?)).complex(),
+    one("std", &[I0, O0], |d| {
+        let g = d.g() / (d.output(0) * 2);
+        // Without deviation the slope is 0 / 0, which counts as 0.
+        let g = d.output(0).eq(0).choose(0, g);
+        Ok(deviations(d)? * spread(d, g)?)
+    })
+    .complex(),
+    one("amax", &[I0, O0], extreme),
+    one("amin", &[I0, O0], extreme),
+    one("max", &[I0, O0, O1], picked),
+    one("min", &[I0, O0, O1], picked),
+    one("logsumexp", &[I0, O0], |d| {
+        let share = (d.input(0) - kept(d, d.output(0))?).exp();
+        Ok(kept(d, d.g())? * share)
+    })
+    .holomorphic(),
+    one("prod", &[I0], prod).holomorphic(),
+    one("linalg_vector_norm", &[I0, O0], norm).complex(),
+    one("cumprod", &[I0, O0], cumprod).holomorphic(),
+    one("cummax", &[O1], |d| returned(d, d.int("dim", 0)?)),
+    one("cummin", &[O1], |d| returned(d, d.int("dim", 0)?)),
+    one("logcumsumexp", &[I0, O0], logcumsumexp).holomorphic(),
+    one("mode", &[O1], |d| at_index(d, d.int("dim", -1)?)),
+    one("cumsum", &[], |d| Ok(sums_from(d.g(), d.int("dim", 0)?))).complex(),
 ];
 
 /// Returns the dimensions that the call has reduced.

@@ -2,48 +2,45 @@
 
 use millstream_types::{Attrs, DType, Layout, Result};
 
-use super::{Derivative, Formulas, Rule, ints, one};
+use super::{Derivative, Rule, every, ints, one};
 use crate::args::dimension;
-use crate::composite::formula::{Expr, along};
+use crate::formula::{Expr, along};
 
 pub(super) const RULES: &[Rule] = &[
-    one("transpose", &[], &[Some(|d| Ok(d.g().transpose(d.int("dim0", 0)?, d.int("dim1", 0)?)))]),
-    one("t", &[], &[Some(|d| Ok(d.g().t()))]),
-    one("permute", &[], &[Some(permute)]),
-    one("squeeze", &[], &[Some(shaped)]),
-    one("unsqueeze", &[], &[Some(shaped)]),
-    one("view", &[], &[Some(shaped)]),
-    one("reshape", &[], &[Some(shaped)]),
+    one("transpose", &[], |d| Ok(d.g().transpose(d.int("dim0", 0)?, d.int("dim1", 0)?))).complex(),
+    one("t", &[], |d| Ok(d.g().t())).complex(),
+    one("permute", &[], permute).complex(),
+    one("squeeze", &[], shaped).complex(),
+    one("unsqueeze", &[], shaped).complex(),
+    one("view", &[], shaped).complex(),
+    one("reshape", &[], shaped).complex(),
     // The engine sums over what was repeated.
-    one("expand", &[], &[Some(|d| Ok(d.g()))]),
-    one("alias", &[], &[Some(|d| Ok(d.g()))]),
-    one("copy", &[], &[Some(|d| Ok(d.g()))]),
-    one("clone", &[], &[Some(|d| Ok(d.g()))]),
-    one("cast", &[], &[Some(|d| Ok(d.g()))]),
-    one("slice", &[], &[Some(|d| sliced(d, "slice_backward", &["dim", "start", "end", "step"]))]),
-    one("select", &[], &[Some(|d| sliced(d, "select_backward", &["dim", "index"]))]),
-    one("diagonal", &[], &[Some(|d| sliced(d, "diagonal_backward", &["offset", "dim1", "dim2"]))]),
-    one(
-        "narrow",
-        &[],
-        &[Some(|d| {
-            let dim = d.dim("dim", 0, d.shape(0)?.len())?;
-            let length = d.shape(0)?[dim as usize];
-            let start = d.int("start", 0)?;
-            let start = if start < 0 { start + length } else { start };
-            let end = start + d.int("length", 0)?;
-            padded(d.g(), dim, start, length - end)
-        })],
-    ),
-    one("as_strided", &[], &[Some(as_strided)]),
-    one("unfold", &[], &[Some(unfold)]),
-    one("split", &[], &[Some(|d| joined(d, "cat"))]),
-    one("chunk", &[], &[Some(|d| joined(d, "cat"))]),
-    one("split_with_sizes", &[], &[Some(|d| joined(d, "cat"))]),
-    one("unbind", &[], &[Some(|d| joined(d, "stack"))]),
-    Rule { op: "cat", saves: &[], formulas: Formulas::Every(cat) },
-    Rule { op: "stack", saves: &[], formulas: Formulas::Every(stack) },
-    one("repeat", &[], &[Some(repeat)]),
+    one("expand", &[], |d| Ok(d.g())).complex(),
+    one("alias", &[], |d| Ok(d.g())).complex(),
+    one("copy", &[], |d| Ok(d.g())).complex(),
+    one("clone", &[], |d| Ok(d.g())).complex(),
+    one("cast", &[], |d| Ok(d.g())).complex(),
+    one("slice", &[], |d| sliced(d, "slice_backward", &["dim", "start", "end", "step"])).complex(),
+    one("select", &[], |d| sliced(d, "select_backward", &["dim", "index"])).complex(),
+    one("diagonal", &[], |d| sliced(d, "diagonal_backward", &["offset", "dim1", "dim2"])).complex(),
+    one("narrow", &[], |d| {
+        let dim = d.dim("dim", 0, d.shape(0)?.len())?;
+        let length = d.shape(0)?[dim as usize];
+        let start = d.int("start", 0)?;
+        let start = if start < 0 { start + length } else { start };
+        let end = start + d.int("length", 0)?;
+        padded(d.g(), dim, start, length - end)
+    })
+    .complex(),
+    one("as_strided", &[], as_strided).complex(),
+    one("unfold", &[], unfold).complex(),
+    one("split", &[], |d| joined(d, "cat")).complex(),
+    one("chunk", &[], |d| joined(d, "cat")).complex(),
+    one("split_with_sizes", &[], |d| joined(d, "cat")).complex(),
+    one("unbind", &[], |d| joined(d, "stack")).complex(),
+    every("cat", &[], cat).complex(),
+    every("stack", &[], stack).complex(),
+    one("repeat", &[], repeat).complex(),
 ];
 
 /// Returns the gradient in the shape of the input.

@@ -1,7 +1,7 @@
 //! The calls that stand for one on tensors of a mesh: those of a composite on whole tensors, and
 //! those of one rank on its parts.
 
-use millstream_ops::composite::{Emitter, Symbol};
+use millstream_ops::formula::{Emitter, Symbol};
 use millstream_ops::{CallSpec, OutputSpec, collective};
 use millstream_types::{Attrs, Error, Mesh, Result, TensorSpec};
 

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_ops::composite::{Emitter, Symbol};
+use millstream_ops::formula::{Emitter, Symbol};
 use millstream_types::{Attrs, Mesh, Result as Made, Sharding};
 
 use super::calls::PartCalls;

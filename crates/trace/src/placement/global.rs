@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_ops::boxing::{self, Operand, Plan};
-use millstream_ops::composite::{Emitter, Symbol};
+use millstream_ops::formula::{Emitter, Symbol};
 use millstream_ops::{CallSpec, OpRegistry};
 use millstream_types::{Attrs, Error, Mesh, Result as Made, Sharding, TensorSpec};
 

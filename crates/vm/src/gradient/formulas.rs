@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-use millstream_ops::composite::{Emitter, Symbol};
 use millstream_ops::derivative::{Differentiated, Rule};
+use millstream_ops::formula::{Emitter, Symbol};
 use millstream_types::{Attrs, DType, Result, TensorSpec};
 
 use crate::handle::Tensor;

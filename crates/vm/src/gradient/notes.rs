@@ -276,12 +276,11 @@ impl Notes {
             inputs.iter().map(|input| input.and_then(|tensor| self.value(tensor))).collect();
         let mut kept: Vec<Option<Kept>> = inputs.iter().map(|_| None).collect();
         if let Source::Rule(rule) = &source {
-            for (save, needed_by) in rule.saves() {
-                let Save::Input(k) = save else { continue };
-                let is_needed =
-                    needed_by.iter().any(|&by| values.get(by).is_some_and(|v| v.is_some()));
-                if is_needed && let Some(Some(tensor)) = inputs.get(*k) {
-                    kept[*k] = Some(self.keep(tensor));
+            for save in rule.kept(|input| values.get(input).is_some_and(Option::is_some)) {
+                if let Save::Input(k) = save
+                    && let Some(Some(tensor)) = inputs.get(k)
+                {
+                    kept[k] = Some(self.keep(tensor));
                 }
             }
         }
@@ -345,12 +344,11 @@ impl Notes {
         }
         if let Source::Rule(rule) = &node.source {
             let mut kept: Vec<Option<Kept>> = results.iter().map(|_| None).collect();
-            for (save, needed_by) in rule.saves() {
-                let Save::Output(k) = save else { continue };
-                let is_needed =
-                    needed_by.iter().any(|&by| node.inputs.get(by).is_some_and(|v| v.is_some()));
-                if is_needed && let Some(tensor) = results.get(*k) {
-                    kept[*k] = Some(self.keep(tensor));
+            for save in rule.kept(|input| node.inputs.get(input).is_some_and(Option::is_some)) {
+                if let Save::Output(k) = save
+                    && let Some(tensor) = results.get(k)
+                {
+                    kept[k] = Some(self.keep(tensor));
                 }
             }
             node.kept_outputs = kept;

@@ -250,7 +250,7 @@ pub(super) fn begin_call(call: &OpCall<'_>, origin: &Origin) -> Result<Option<Ta
     let is_complex = specs.iter().any(|x| x.dtype.is_complex())
         || fresh_or_viewed(&signature).any(DType::is_complex);
     let rule = derivative::rule(name).or_else(|| derivative::rule(base));
-    let rule = rule.filter(|rule| !is_complex || derivative::has_rule(rule.op()));
+    let rule = rule.filter(|rule| !is_complex || rule.takes_complex());
     let source = rule.map_or(Source::Unknown, Source::Rule);
     let mut node = borrowed.begin(source, name, attrs, &listed, origin);
     drop(borrowed);

@@ -1,6 +1,7 @@
 //! Appends the calls of composite ops.
 
-use millstream_ops::composite::{Composite, Emitter, Symbol};
+use millstream_ops::composite::Composite;
+use millstream_ops::formula::{Emitter, Symbol};
 use millstream_types::{Attrs, DType, Error, Result, TensorSpec};
 
 use super::{Import, Lowered, Refusal, Val};

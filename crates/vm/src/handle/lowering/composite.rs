@@ -3,7 +3,8 @@
 //! [`InnerCalls`] is less than a [`Submitter`](super::Submitter), as the recorder of a list has
 //! neither devices to copy between nor memory to write to.
 
-use millstream_ops::composite::{Composite, Emitter, Symbol};
+use millstream_ops::composite::Composite;
+use millstream_ops::formula::{Emitter, Symbol};
 use millstream_types::{Attrs, DType, Error, Result, TensorSpec};
 
 /// Makes the inner calls of composites: a machine, or the recorder of a list.

@@ -1,81 +1,12 @@
-//! Formulas: tensors of an expansion, with operators, and a method for each op that several
-//! expansions call.
-//!
-//! A refused call is kept, and no call follows it. So a formula needs no `?`: only what depends on
-//! lengths can fail, and what the expansion returns.
+//! A tensor of a formula, with operators, and a method for each op that several formulas call.
 
-use std::cell::RefCell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use millstream_types::{AttrValue, Attrs, DType, Error, Result, TensorSpec};
+use millstream_types::{AttrValue, Attrs, DType, Result, TensorSpec};
 
-use crate::args::dimension;
 use crate::promotion::{common_dtype, floating};
 
-use super::{Emitter, Symbol, wrong};
-
-/// What formulas need of an expansion, for emitters of any lifetime.
-trait Expansion {
-    fn spec(&self, tensor: Symbol) -> Result<TensorSpec>;
-
-    /// Makes calls. Returns nothing after a refusal.
-    fn make(&self, calls: &mut dyn FnMut(&mut dyn Emitter) -> Result<Vec<Symbol>>) -> Vec<Symbol>;
-
-    fn refuse(&self, error: Error);
-}
-
-/// An emitter, or why it makes no more calls.
-pub(crate) struct Kept<'e>(RefCell<Result<&'e mut dyn Emitter>>);
-
-impl<'e> Kept<'e> {
-    pub(crate) fn new(emitter: &'e mut dyn Emitter) -> Kept<'e> {
-        Kept(RefCell::new(Ok(emitter)))
-    }
-
-    pub(crate) fn calls(&self) -> Calls<'_> {
-        Calls(self)
-    }
-
-    /// Returns the results of an expansion.
-    ///
-    /// # Errors
-    /// The first refusal, or that of the expansion.
-    pub(crate) fn end<T>(self, made: Result<T>) -> Result<T> {
-        self.0.into_inner()?;
-        made
-    }
-}
-
-impl Expansion for Kept<'_> {
-    fn spec(&self, tensor: Symbol) -> Result<TensorSpec> {
-        match &*self.0.borrow() {
-            Ok(emitter) => Ok(emitter.spec(tensor).clone()),
-            Err(error) => Err(error.clone()),
-        }
-    }
-
-    fn make(&self, calls: &mut dyn FnMut(&mut dyn Emitter) -> Result<Vec<Symbol>>) -> Vec<Symbol> {
-        let made = match &mut *self.0.borrow_mut() {
-            Ok(emitter) => calls(&mut **emitter),
-            Err(_) => return Vec::new(),
-        };
-        made.unwrap_or_else(|error| {
-            self.refuse(error);
-            Vec::new()
-        })
-    }
-
-    fn refuse(&self, error: Error) {
-        let mut kept = self.0.borrow_mut();
-        if kept.is_ok() {
-            *kept = Err(error);
-        }
-    }
-}
-
-/// Makes the calls of one expansion.
-#[derive(Clone, Copy)]
-pub(crate) struct Calls<'a>(&'a dyn Expansion);
+use super::{Calls, Symbol, along, ints, wide};
 
 /// A tensor of an expansion; after a refusal, one without meaning.
 #[derive(Clone, Copy)]
@@ -108,40 +39,6 @@ impl From<i64> for Second<'_> {
     }
 }
 
-/// Returns the argument `dim`.
-pub(crate) fn along(dim: i64) -> Attrs {
-    Attrs::new().with("dim", dim)
-}
-
-/// Returns some of these arguments, for a call that takes them, too.
-pub(crate) fn passed(attrs: &Attrs, names: &[&'static str]) -> Attrs {
-    let mut passed = Attrs::new();
-    for &name in names {
-        if let Some(value) = attrs.get(name) {
-            passed.set(name, value.clone());
-        }
-    }
-    passed
-}
-
-/// Returns lengths as an argument.
-pub(crate) fn ints(lengths: &[usize]) -> Vec<i64> {
-    lengths.iter().map(|&length| length as i64).collect()
-}
-
-/// Returns the dimension that a number which may be negative stands for.
-pub(crate) fn positive(dim: i64, rank: usize) -> Result<i64> {
-    dimension(dim, rank).map(|dim| dim as i64)
-}
-
-/// Returns the dtype that 16-bit floats are computed in: f32, as in PyTorch's kernels.
-pub(crate) fn wide(dtype: DType) -> DType {
-    match dtype {
-        DType::F16 | DType::BF16 => DType::F32,
-        other => other,
-    }
-}
-
 /// Computes a function of operands in their common float type, 16-bit floats in f32.
 pub(crate) fn in_floats<'a, const N: usize>(
     operands: [Expr<'a>; N],
@@ -153,90 +50,6 @@ pub(crate) fn in_floats<'a, const N: usize>(
     }
     let dtype = floating(common_dtype(each, None)?);
     Ok(f(operands.map(|x| x.cast(wide(dtype)))).cast(dtype))
-}
-
-impl<'a> Calls<'a> {
-    pub(crate) fn of(self, symbol: Symbol) -> Expr<'a> {
-        Expr { calls: self, symbol }
-    }
-
-    /// Returns the only symbol of calls.
-    fn first(self, made: Vec<Symbol>) -> Expr<'a> {
-        self.of(made.first().copied().unwrap_or(Symbol(usize::MAX)))
-    }
-
-    /// Keeps a refusal, after which no call is made.
-    pub(crate) fn refuse(self, error: Error) -> Expr<'a> {
-        self.0.refuse(error);
-        self.first(Vec::new())
-    }
-
-    /// Calls an op. Returns no result after a refusal.
-    pub(crate) fn call(self, op: &str, inputs: &[Expr<'a>], attrs: Attrs) -> Vec<Expr<'a>> {
-        let inputs: Vec<Symbol> = inputs.iter().map(|x| x.symbol).collect();
-        let mut attrs = Some(attrs);
-        let mut call =
-            |emitter: &mut dyn Emitter| emitter.call(op, &inputs, attrs.take().unwrap_or_default());
-        self.0.make(&mut call).into_iter().map(|symbol| self.of(symbol)).collect()
-    }
-
-    /// Calls an op and returns its first result.
-    pub(crate) fn one(self, op: &str, inputs: &[Expr<'a>], attrs: Attrs) -> Expr<'a> {
-        let made = self.call(op, inputs, attrs).first().copied();
-        made.unwrap_or_else(|| self.refuse(wrong(format!("'{op}' returns no tensor"))))
-    }
-
-    /// Calls an op with as many results as the array has.
-    pub(crate) fn several<const N: usize>(
-        self,
-        op: &str,
-        inputs: &[Expr<'a>],
-        attrs: Attrs,
-    ) -> [Expr<'a>; N] {
-        self.call(op, inputs, attrs).try_into().unwrap_or_else(|_| {
-            [self.refuse(wrong(format!("'{op}' does not return {N} tensors"))); N]
-        })
-    }
-
-    /// Concatenates tensors; one stays as it is.
-    pub(crate) fn cat(self, each: &[Expr<'a>], dim: i64) -> Expr<'a> {
-        match each {
-            &[one] => one,
-            _ => self.one("cat", each, along(dim)),
-        }
-    }
-
-    /// Returns a new tensor of one value.
-    pub(crate) fn full(
-        self,
-        shape: Vec<i64>,
-        value: impl Into<AttrValue>,
-        dtype: DType,
-    ) -> Expr<'a> {
-        let attrs = Attrs::new().with("shape", shape).with("value", value);
-        self.one("full", &[], attrs.with("dtype", dtype))
-    }
-
-    /// Returns the whole numbers from 0 to an end.
-    pub(crate) fn range(self, end: i64, dtype: DType) -> Expr<'a> {
-        self.one("arange", &[], Attrs::new().with("end", end).with("dtype", dtype))
-    }
-
-    /// Returns a tensor of positions.
-    pub(crate) fn positions(self, of: impl Iterator<Item = i64>) -> Expr<'a> {
-        let all: Vec<f64> = of.map(|at| at as f64).collect();
-        self.constant(&all, DType::I64)
-    }
-
-    /// Returns a tensor without dimensions.
-    pub(crate) fn number(self, number: f64, dtype: DType) -> Expr<'a> {
-        self.first(self.0.make(&mut |emitter| Ok(vec![emitter.number(number, dtype)?])))
-    }
-
-    /// Returns a tensor of these numbers.
-    pub(crate) fn constant(self, numbers: &[f64], dtype: DType) -> Expr<'a> {
-        self.first(self.0.make(&mut |emitter| Ok(vec![emitter.list(numbers, dtype)?])))
-    }
 }
 
 /// Defines methods that call the op of their name: with the tensor alone; with a second operand;
