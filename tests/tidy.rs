@@ -828,7 +828,7 @@ fn recipes_name_what_exists() {
 /// Folders with a file for each family of ops, and their files that are no families.
 const FAMILIES: &[(&str, &[&str])] = &[
     ("crates/ops/src/composite", &["args", "infer", "mod"]),
-    ("crates/ops/src/derivative", &["higher", "mod"]),
+    ("crates/ops/src/derivative", &["call", "higher", "mod", "rule"]),
     ("crates/vm/src/tensor/methods", &["mod"]),
     ("crates/kernels/tests/reference", &[]),
     ("tools/reference/families", &[]),

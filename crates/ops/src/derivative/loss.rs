@@ -3,9 +3,9 @@
 use millstream_types::AttrValue::Str;
 use millstream_types::Result;
 
-use super::{Derivative, I0, I1, I2, O1, Rule, Save, each, ints};
+use super::{Derivative, I0, I1, I2, O1, Rule, Save, each};
 use crate::broadcast::broadcast;
-use crate::formula::Expr;
+use crate::formula::{Expr, ints};
 
 const I3: Save = Save::Input(3);
 

@@ -2,9 +2,9 @@
 
 use millstream_types::{Attrs, DType, Layout, Result};
 
-use super::{Derivative, Rule, every, ints, one};
+use super::{Derivative, Rule, every, one};
 use crate::args::dimension;
-use crate::formula::{Expr, along};
+use crate::formula::{Expr, along, ints};
 
 pub(super) const RULES: &[Rule] = &[
     one("transpose", &[], |d| Ok(d.g().transpose(d.int("dim0", 0)?, d.int("dim1", 0)?))).complex(),
