@@ -733,14 +733,14 @@ const FILES: &[&str] = &[
     "vm/src/executable/sharded.rs",
     "vm/src/executable/within.rs",
     "vm/src/executable/workspace.rs",
-    "replay/src/compile/bases.rs",
-    "replay/src/compile/draft.rs",
-    "replay/src/compile/mod.rs",
-    "replay/src/compile/numbers.rs",
-    "replay/src/compile/scope.rs",
-    "replay/src/compile/streams.rs",
-    "replay/src/instance.rs",
-    "replay/src/overlap.rs",
+    "runtime/src/replay/compile/bases.rs",
+    "runtime/src/replay/compile/draft.rs",
+    "runtime/src/replay/compile/mod.rs",
+    "runtime/src/replay/compile/numbers.rs",
+    "runtime/src/replay/compile/scope.rs",
+    "runtime/src/replay/compile/streams.rs",
+    "runtime/src/replay/instance.rs",
+    "runtime/src/replay/overlap.rs",
     "runtime/src/tapes/run.rs",
     "runtime/src/tapes/tape.rs",
 ];
@@ -763,9 +763,9 @@ const REPORTS: &[&str] = &[
     "vm/src/executable/host_outputs.rs",
     "vm/src/executable/layouts.rs",
     "vm/src/executable/show.rs",
-    "replay/src/compile/graphs.rs",
-    "replay/src/compile/graphs_tests.rs",
-    "replay/src/lib.rs",
+    "runtime/src/replay/compile/graphs.rs",
+    "runtime/src/replay/compile/graphs_tests.rs",
+    "runtime/src/replay/mod.rs",
     "runtime/src/tapes/cache.rs",
     "runtime/src/tapes/graph.rs",
     "runtime/src/tapes/mod.rs",
@@ -836,8 +836,8 @@ fn every_refusal_names_the_place_of_its_call() {
     }
     assert!(found > 40, "the search has found {found} texts");
     assert!(without.is_empty(), "refusals without a case in {FILE}: {without:#?}");
-    let parts = ["vm/src/capture", "vm/src/executable", "replay/src", "replay/src/compile"];
-    for part in parts.into_iter().chain(["runtime/src/tapes"]) {
+    let replay = ["runtime/src/replay", "runtime/src/replay/compile", "runtime/src/tapes"];
+    for part in ["vm/src/capture", "vm/src/executable"].into_iter().chain(replay) {
         for entry in std::fs::read_dir(folder.join(part)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             let path = format!("{part}/{name}");

@@ -10,8 +10,8 @@
 //!
 //! c64 has parts of f32, c128 of f64. An op refuses complex operands and results unless its
 //! definition says that it is [defined for them](Def::complex). Numbers among arguments are real; a
-//! complex one is a tensor of no dimensions. Sums and products are computed in the dtype, everything
-//! else in f64, rounded once.
+//! complex one is a tensor of no dimensions. Sums and products are computed in the dtype, all else
+//! in f64, rounded once.
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/complex_numbers.html>.
 

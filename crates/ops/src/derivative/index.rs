@@ -12,7 +12,7 @@ const PASS: Option<Formula> = Some(|d| Ok(d.g()));
 const NONE: Option<Formula> = None;
 const I3: Save = Save::Input(3);
 
-/// The indices of `index_put`, behind those of `index`: more dimensions than programs index at once.
+/// The indices of `index` and of `index_put`: more dimensions than programs index at once.
 const INDICES: [Save; 9] = [
     I1,
     I2,

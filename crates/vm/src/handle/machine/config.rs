@@ -151,7 +151,8 @@ impl MachineConfig {
     /// use millstream_ops::{ArgDoc, Def, Signature};
     /// use millstream_vm::{Machine, MachineConfig, Tensor};
     ///
-    /// const DOUBLE: Def = Def::new("demo::double", "x + x", &[ArgDoc::new("x", "f32")], &[], |call| {
+    /// const X: &[ArgDoc] = &[ArgDoc::new("x", "f32")];
+    /// const DOUBLE: Def = Def::new("demo::double", "x + x", X, &[], |call| {
     ///     Ok(Signature::reads(1, call.inputs[0].clone()))
     /// });
     ///
