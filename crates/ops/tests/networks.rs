@@ -1,7 +1,7 @@
 //! The signatures of ops of neural networks with optional or updated tensors, and their refusal of
 //! excessive arguments.
 
-use millstream_ops::{CallSpec, OutputSpec, Signature, standard};
+use millstream_ops::{CallSpec, Op, OutputSpec, Signature, composite, standard};
 use millstream_types::{Access, Attrs, DType, Result, TensorSpec};
 
 fn floats(shape: &[usize]) -> TensorSpec {
@@ -100,4 +100,22 @@ fn excessive_arguments_are_refused() {
     let indices = TensorSpec::contiguous(DType::I64, &[2]).unwrap();
     let attrs = no_attrs().with("num_weights", i64::MAX);
     assert!(check("embedding_dense_backward", &[floats(&[2, 4]), indices], &attrs).is_err());
+}
+
+/// By their expansions, which no check precedes.
+#[test]
+fn composites_refuse_lengths_and_ranks_without_a_panic() {
+    let refuses = |op: &str, inputs: &[TensorSpec], attrs: Attrs, part: &str| {
+        let call = CallSpec { inputs, attrs: &attrs };
+        let error = composite::find(op).unwrap().signature(call).unwrap_err().to_string();
+        assert!(error.contains(part), "{op}: {error}");
+    };
+    for (op, shape) in [("adaptive_max_pool2d", &[1, 4, 4][..]), ("adaptive_max_pool3d", &[4; 4])] {
+        let to = no_attrs().with("output_size", vec![-1; shape.len() - 1]);
+        refuses(op, &[floats(shape)], to, "lengths of 0 or more");
+    }
+    let given = [floats(&[3]), floats(&[1, 4, 4, 4])];
+    refuses("_adaptive_avg_pool3d_backward", &given, no_attrs(), "fewer dimensions");
+    let padding = no_attrs().with("padding", vec![1i64; 4]);
+    refuses("reflection_pad2d_backward", &given, padding, "fewer dimensions");
 }

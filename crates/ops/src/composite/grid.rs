@@ -66,6 +66,9 @@ table! {
         let [grad, x] = args.tensors(["grad", "x"]);
         let (from, to) = (x.spec()?, grad.spec()?);
         let first = from.shape().len().saturating_sub(3);
+        if to.shape().len() < from.shape().len() {
+            return Err(wrong(FEW));
+        }
         spread(grad, &averaged(from.shape(), &to.shape()[first..])?)
     });
     op("affine_grid_generator",
@@ -227,13 +230,19 @@ fn gathered<'a>(x: Expr<'a>, all: &[Taps]) -> Result<Expr<'a>> {
     Ok(x.cast(dtype))
 }
 
+const FEW: &str = "grad: it has fewer dimensions than the operand";
+
 /// Computes the gradient, a dimension at a time.
 fn spread<'a>(grad: Expr<'a>, all: &[Taps]) -> Result<Expr<'a>> {
+    let rank = grad.rank()?;
+    if all.iter().any(|taps| taps.dim >= rank) {
+        return Err(wrong(FEW));
+    }
     let (calls, dtype) = (grad.calls, grad.dtype());
     let mut grad = grad.cast(wide(dtype));
     for taps in all.iter().rev() {
         let mut shape = grad.shape()?;
-        let behind = shape.len() - taps.dim - 1;
+        let behind = rank - taps.dim - 1;
         shape[taps.dim] = taps.length as i64;
         let target = calls.full(shape, 0i64, wide(dtype));
         for (at, weights) in &taps.taps {

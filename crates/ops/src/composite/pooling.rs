@@ -265,6 +265,9 @@ fn unpool(args: Args<'_>, spatial: usize) -> Result<Expr<'_>> {
 fn adaptive_maxima(args: Args<'_>) -> Result<Vec<Expr<'_>>> {
     let (x, calls) = (args.tensor("x"), args.calls);
     let to = args.ints("output_size")?.unwrap_or_default();
+    if to.iter().any(|&length| length < 0) {
+        return Err(wrong(format!("output_size: expected lengths of 0 or more, got {to:?}")));
+    }
     let shape = x.shape()?;
     let (outer, from) = shape.split_at(shape.len().saturating_sub(to.len()));
     let shape = [outer, &to].concat();
