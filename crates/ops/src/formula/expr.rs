@@ -6,7 +6,7 @@ use millstream_types::{AttrValue, Attrs, DType, Result, TensorSpec};
 
 use crate::promotion::{common_dtype, floating};
 
-use super::{Calls, Symbol, along, ints, wide};
+use super::{Calls, Symbol, along, ints, wide, wrong};
 
 /// A tensor of an expansion; after a refusal, one without meaning.
 #[derive(Clone, Copy)]
@@ -80,32 +80,42 @@ methods! {
 }
 
 impl<'a> Expr<'a> {
+    /// Reads the dtype, shape and layout.
+    ///
+    /// # Errors
+    /// A call was refused.
+    pub(crate) fn of_spec<T>(self, read: impl Fn(&TensorSpec) -> T) -> Result<T> {
+        let mut found = None;
+        self.calls.0.look(self.symbol, &mut |spec| found = Some(read(spec)))?;
+        found.ok_or_else(|| wrong("a tensor without a spec"))
+    }
+
     /// Returns the dtype, shape and layout.
     ///
     /// # Errors
     /// A call was refused.
     pub(crate) fn spec(self) -> Result<TensorSpec> {
-        self.calls.0.spec(self.symbol)
+        self.of_spec(TensorSpec::clone)
     }
 
     /// Returns the dtype; f32 after a refusal.
     pub(crate) fn dtype(self) -> DType {
-        self.spec().map_or(DType::F32, |spec| spec.dtype)
+        self.of_spec(|spec| spec.dtype).unwrap_or(DType::F32)
     }
 
     /// Returns the number of dimensions.
     pub(crate) fn rank(self) -> Result<usize> {
-        Ok(self.spec()?.shape().len())
+        self.of_spec(|spec| spec.shape().len())
     }
 
     /// Returns the lengths.
     pub(crate) fn shape(self) -> Result<Vec<i64>> {
-        Ok(ints(self.spec()?.shape()))
+        self.of_spec(|spec| ints(spec.shape()))
     }
 
     /// Returns the number of elements.
     pub(crate) fn numel(self) -> Result<usize> {
-        Ok(self.spec()?.numel())
+        self.of_spec(TensorSpec::numel)
     }
 
     /// Calls an op of this tensor alone.
@@ -210,8 +220,8 @@ impl<'a> Expr<'a> {
 
     /// Returns the tensor if its elements lie in row-major order without gaps, else such a copy.
     pub(crate) fn dense(self) -> Expr<'a> {
-        match self.spec() {
-            Ok(spec) if !spec.layout.is_contiguous() => self.op("copy", Attrs::new()),
+        match self.of_spec(|spec| spec.layout.is_contiguous()) {
+            Ok(false) => self.op("copy", Attrs::new()),
             _ => self,
         }
     }

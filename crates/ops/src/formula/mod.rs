@@ -17,7 +17,7 @@ pub(crate) use expr::{Expr, Second, in_floats};
 
 /// What formulas need of an expansion, for emitters of any lifetime.
 trait Expansion {
-    fn spec(&self, tensor: Symbol) -> Result<TensorSpec>;
+    fn look(&self, tensor: Symbol, at: &mut dyn FnMut(&TensorSpec)) -> Result<()>;
 
     /// Makes calls. Returns nothing after a refusal.
     fn make(&self, calls: &mut dyn FnMut(&mut dyn Emitter) -> Result<Vec<Symbol>>) -> Vec<Symbol>;
@@ -48,11 +48,12 @@ impl<'e> Kept<'e> {
 }
 
 impl Expansion for Kept<'_> {
-    fn spec(&self, tensor: Symbol) -> Result<TensorSpec> {
+    fn look(&self, tensor: Symbol, at: &mut dyn FnMut(&TensorSpec)) -> Result<()> {
         match &*self.0.borrow() {
-            Ok(emitter) => Ok(emitter.spec(tensor).clone()),
-            Err(error) => Err(error.clone()),
+            Ok(emitter) => at(emitter.spec(tensor)),
+            Err(error) => return Err(error.clone()),
         }
+        Ok(())
     }
 
     fn make(&self, calls: &mut dyn FnMut(&mut dyn Emitter) -> Result<Vec<Symbol>>) -> Vec<Symbol> {
