@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millstream_runner::{RunOptions, RunReport};
+use millstream_runner::{RunOptions, RunReport, prepare};
 use millstream_trace::{LoadOptions, Program, TraceError, load_bytes, project, write};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -16,6 +16,15 @@ pub(crate) fn parts(program: &Program, count: u32) -> Vec<Arc<Program>> {
     let ops = RunOptions::default().machine.ops;
     let part = |rank| project(program.clone(), rank, count, &ops).map(Arc::new);
     (0..count).map(|rank| part(rank).unwrap_or_else(|e| panic!("{e}"))).collect()
+}
+
+/// Returns the first mistake of what one of so many ranks runs, as a run finds it before it begins.
+pub(crate) fn mistake(program: Program, rank: u32, count: u32) -> Option<String> {
+    let options = RunOptions::default().checked_on_rank(rank as usize, count as usize);
+    match project(program, rank, count, &options.machine.ops) {
+        Err(error) => Some(error.to_string()),
+        Ok(part) => prepare(Arc::new(part), &options).err().map(|error| error.to_string()),
+    }
 }
 
 fn loaded(text: &str) -> Result<Program, TraceError> {
@@ -236,7 +245,7 @@ fn what_no_mesh_holds_is_refused() {
         ),
         (
             of(r#"{"op": "relu", "in": "x", "into": "y"}"#),
-            "relu on mesh [0,1], into a tensor of mesh [1,0]",
+            "relu: 'x' on mesh [0,1], 'y' on mesh [1,0]",
         ),
         (of(r#"{"op": "relu_", "in": "part"}"#), "redistribute it to B first"),
         (
@@ -259,10 +268,11 @@ fn what_no_mesh_holds_is_refused() {
             "shares memory with a view on one rank, and not on a mesh",
         ),
     ];
-    let ops = RunOptions::default().machine.ops;
     for (text, expected) in cases {
-        let error = loaded(&text).and_then(|program| project(program, 0, 2, &ops)).map(drop);
-        let error = error.expect_err(expected).to_string();
+        let error = match loaded(&text) {
+            Err(error) => error.to_string(),
+            Ok(program) => mistake(program, 0, 2).expect(expected),
+        };
         assert!(error.contains(expected), "expected {expected}, got {error}");
     }
 }

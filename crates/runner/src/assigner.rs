@@ -193,7 +193,7 @@ impl<'a> Sketch<'a> {
     /// Makes sure of the tensor of a value, if its shape is known. Returns its storage if that was
     /// made outside of instructions: an input, or a result of a recorded shape.
     fn made(&mut self, value: ValueRef, execution: &Execution<'_>) -> Option<usize> {
-        let tensor = execution.get(value)?;
+        let tensor = execution.own(value)?;
         let slot = tensor.tensor_ref().id;
         let name = self.machine.recorded(|recorder| recorder.name_of(slot)).ok()???;
         let is_known = self.tensors.contains_key(&name);

@@ -32,16 +32,18 @@ pub(crate) fn compare(
     let calls = calls.map(|calls| blake3::hash(calls.join("\n").as_bytes()).to_hex().to_string());
     let what = "the comparison of the ranks' programs";
     let mut exchange = Exchange { communicator, group: GROUP, what, next: 0 };
-    let given: Vec<(Option<String>, Option<String>)> =
-        exchange.all(&(program_hash(program), calls))?;
-    if let Some(other) = given.iter().position(|(text, _)| *text != given[0].0) {
+    // Each rank of a folder reads a program of its own.
+    let name = program.wholes.as_ref().map(|_| program.source.name().to_owned());
+    let given: Vec<[Option<String>; 3]> = exchange.all(&[name, program_hash(program), calls])?;
+    let [name, text, calls] = &given[0];
+    if let Some(other) = given.iter().position(|[own, of, _]| own == name && of != text) {
         return Err(CommError::new(format!(
             "ranks 0 and {other} read different programs, and none has run: a program that names \
              ranks is read by all of them"
         )));
     }
-    let may_differ = given.iter().any(|(_, calls)| *calls != given[0].1);
-    match list.filter(|_| may_differ && given.iter().all(|(_, calls)| calls.is_some())) {
+    let may_differ = given.iter().any(|[.., of]| of != calls);
+    match list.filter(|_| may_differ && given.iter().all(|[.., of]| of.is_some())) {
         Some(list) => verify(&mut exchange, list, rules),
         None => Ok(()),
     }
@@ -75,7 +77,7 @@ fn verify(
 /// is the part or the list of one of them.
 pub fn program_hash(program: &Program) -> Option<String> {
     let text = || blake3::hash(program.source.text().as_bytes()).to_hex().to_string();
-    match program.is_divided {
+    match program.wholes.is_some() {
         true => Some(text()),
         false => program.rank.as_ref()?.program.clone(),
     }

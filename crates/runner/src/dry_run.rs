@@ -7,10 +7,10 @@
 use millstream_instructions::InstructionList;
 use millstream_trace::{Program, TraceError, ValueRef};
 use millstream_types::Error;
-use millstream_vm::{Executable, Machine};
+use millstream_vm::Machine;
 
 use crate::error::RunError;
-use crate::executables;
+use crate::executables::{self, Compiled};
 use crate::execution::Execution;
 use crate::executor::Executor;
 use crate::lower::Lowered;
@@ -70,6 +70,7 @@ impl<'a> Subject<'a> {
             let at = |e: Error| RunError::at(program, tensor.site.span(), &e);
             execution.set(value, made.map_err(at)?);
         }
+        execution.hold_tensors(&options.device, |_| true)?;
         Ok(execution)
     }
 
@@ -84,10 +85,11 @@ impl<'a> Subject<'a> {
         let machine = self.machine()?;
         let mut execution = self.begin(&machine, wanted)?;
         let named = program.executables.iter().zip(&execution.executor.executables);
-        let of = |(e, made): (&millstream_trace::Executable, &Executable)| {
-            (Some(e.name.clone()), made.list().clone())
+        let of = |(e, made): (&millstream_trace::Executable, &Compiled)| {
+            Some((Some(e.name.clone()), made.executable.as_ref()?.list().clone()))
         };
-        let mut lists: Vec<Named> = if wanted { named.map(of).collect() } else { Vec::new() };
+        let mut lists: Vec<Named> =
+            if wanted { named.filter_map(of).collect() } else { Vec::new() };
         match execution.check(&lowered.main, &options.machine.ops, &mut refused) {
             _ if !refused.is_empty() => {
                 let errors = TraceError::several(refused).into_iter().collect();
@@ -108,6 +110,7 @@ impl<'a> Subject<'a> {
                 Some(error) => Err(RunError { errors: vec![error], runtime: false }),
             };
         }
+        execution.gather_outputs()?;
         for output in &program.outputs {
             let span = output.site.span();
             if let Some(tensor) = output.value.and_then(|v| execution.get(v)).cloned() {

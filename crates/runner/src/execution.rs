@@ -6,18 +6,23 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use millstream_ops::OpRegistry;
-use millstream_trace::{MAX_ERRORS, Part, Program, Span, Target, TraceError, ValueRef};
-use millstream_types::{Error, Origin, ScalarUse, ScalarValue, SourceFile, StreamKey, StreamMode};
+use millstream_trace::{Held, MAX_ERRORS, Part, Program, Span, Target, TraceError, ValueRef};
+use millstream_types::{
+    DeviceId, Error, Origin, ScalarUse, ScalarValue, SourceFile, StreamKey, StreamMode, TensorSpec,
+};
 use millstream_vm::lowering::compute_device;
-use millstream_vm::{Event, Stream, Tensor};
+use millstream_vm::{Event, Stream, Tensor, with_origin};
 
 use crate::error::RunError;
-use crate::executor::{Executor, LaunchCall, Operands, is_of_run};
+use crate::executor::{Executor, Operands, is_of_run};
 use crate::lower::{
     Effect, Lowered, LoweredBlock, LoweredCall, LoweredLaunch, Step, StepAction, StreamSlot,
 };
 use crate::options::Progress;
 use crate::report::ReadReports;
+
+/// The mode of the streams that the program does not declare.
+const MODE: StreamMode = StreamMode::InOrder;
 
 /// A block of a lowered program on its way through an executor.
 pub(crate) struct Execution<'a> {
@@ -86,6 +91,56 @@ impl<'a> Execution<'a> {
         Ok(())
     }
 
+    /// Makes global tensors of the program's tensors that meshes hold. Those that the rank has
+    /// parts of have them as values.
+    pub(crate) fn hold_tensors(
+        &mut self,
+        device: &DeviceId,
+        of: impl Fn(ValueRef) -> bool,
+    ) -> Result<(), RunError> {
+        let wholes = self.program.wholes.iter().flatten();
+        wholes.filter(|(value, _)| of(*value)).try_for_each(|(value, whole)| {
+            let device = whole.device.as_ref().unwrap_or(device);
+            whole.held.as_ref().map_or(Ok(()), |held| self.hold(*value, &whole.spec, held, device))
+        })
+    }
+
+    /// Makes a global tensor of a value, the part of this rank if it has one.
+    pub(crate) fn hold(
+        &mut self,
+        value: ValueRef,
+        spec: &TensorSpec,
+        held: &Held,
+        device: &DeviceId,
+    ) -> Result<(), RunError> {
+        let part = self.take(value);
+        let hold = || {
+            let stream = self.executor.stream(&StreamKey::compute(device.clone(), 0), MODE)?;
+            Tensor::of_part(part, spec.clone(), held.sharding()?, &stream)
+        };
+        let made = hold().map_err(|e| RunError::at(self.program, held.span, &e))?;
+        self.set(value, made);
+        Ok(())
+    }
+
+    /// Gives outputs that meshes hold all of their elements, on each rank that reads them.
+    pub(crate) fn gather_outputs(&mut self) -> Result<(), RunError> {
+        for output in &self.program.outputs {
+            let span = output.site.span();
+            let Some(value) = output.value else { continue };
+            let Some((tensor, held)) = self.get(value).and_then(|of| Some((of, of.sharding()?)))
+            else {
+                continue;
+            };
+            let whole = with_origin(&self.origin(span), || match held.is_broadcast() {
+                true => tensor.to_local(),
+                false => tensor.full_tensor(),
+            });
+            self.set(value, whole.map_err(|e| RunError::at(self.program, span, &e))?);
+        }
+        Ok(())
+    }
+
     /// Gives a value its tensor.
     pub(crate) fn set(&mut self, value: ValueRef, tensor: Tensor) {
         self.values[value.index()] = Some(tensor);
@@ -94,6 +149,11 @@ impl<'a> Execution<'a> {
     /// Returns the tensor of a value that lives.
     pub(crate) fn get(&self, value: ValueRef) -> Option<&Tensor> {
         self.values[value.index()].as_ref()
+    }
+
+    /// Returns the tensor of a value that lives on this rank: the rank's part, if a mesh holds it.
+    pub(crate) fn own(&self, value: ValueRef) -> Option<Tensor> {
+        own(self.get(value)?).ok()
     }
 
     /// Takes the tensor of a value, if it was made and not released.
@@ -269,46 +329,97 @@ impl<'a> Execution<'a> {
         let program = self.program;
         let stream = launch.stream.map(|stream| self.stream(stream)).transpose()?;
         let declared = &program.executables[launch.executable.index()];
-        let values = &self.values;
-        let named = |name, value| Ok::<_, Error>((name, tensor(values, value)?));
-        let inputs = declared.inputs.iter().zip(&launch.inputs);
-        let bound = declared.bound.iter();
-        let targets = || declared.results.iter().zip(&launch.outputs);
-        let into = targets().filter_map(|(result, target)| match target {
-            Some(Target::Into(value)) => Some(named(result.name.as_str(), *value)),
+        let compiled = &self.executor.executables[launch.executable.index()];
+        let given = launch.inputs.iter().chain(&declared.bound);
+        let given = tensors(&self.values, &given.copied().collect::<Vec<_>>())?;
+        let workspaces = tensors(&self.values, &launch.workspaces)?;
+        let into = launch.outputs.iter().enumerate().filter_map(|(k, target)| match target {
+            Some(Target::Into(value)) => Some((k, *value)),
             Some(Target::New(_)) | None => None,
         });
-        let call = LaunchCall {
-            executable: launch.executable,
-            inputs: inputs.map(|(i, given)| named(&i.name, *given)).collect::<Result<_, _>>()?,
-            bound: bound
-                .map(|value| named(&program.value(*value).name, *value))
-                .collect::<Result<_, _>>()?,
-            scalars: launch
-                .scalars
-                .iter()
-                .map(|(at, value)| (declared.scalars[*at].0.as_str(), (*value).into()))
-                .collect(),
-            into: into.collect::<Result<_, _>>()?,
-            workspaces: launch
-                .workspaces
-                .iter()
-                .map(|value| tensor(values, *value))
-                .collect::<Result<_, _>>()?,
-        };
-        let made = self.executor.launch(&call, stream.as_ref(), origin)?;
-        let given: Vec<Tensor> =
-            call.inputs.iter().chain(&call.bound).map(|(_, given)| (*given).clone()).collect();
-        for (tensor, target) in made.into_iter().zip(&launch.outputs) {
+        let into: Vec<(usize, ValueRef)> = into.collect();
+        let targets: Vec<ValueRef> = into.iter().map(|(_, value)| *value).collect();
+        let targets = tensors(&self.values, &targets)?;
+        if let Some(formals) = &compiled.formals {
+            let inputs = declared.inputs.iter().map(|input| &input.name).zip(&formals.inputs);
+            let inputs = inputs.zip(&launch.inputs).map(|(formal, value)| ("input", formal, value));
+            let outputs = into.iter().map(|(k, value)| {
+                ("output", (&declared.results[*k].name, &formals.outputs[*k]), value)
+            });
+            for (kind, (name, formal), value) in inputs.chain(outputs) {
+                let what = format!("the {kind} '{name}' of '{}'", declared.name);
+                self.check_held(&what, formal, *value)?;
+            }
+        }
+        let mut made = Vec::new();
+        if let Some(executable) = &compiled.executable {
+            let [given, targets, workspaces] = [owns(&given)?, owns(&targets)?, owns(&workspaces)?];
+            let mut call = executable.launch().origin(origin.clone());
+            // On a machine that runs nothing, what would be bound is given.
+            let bound = if self.executor.binds { &[][..] } else { &declared.bound };
+            let bound = bound.iter().map(|value| &program.value(*value).name);
+            let names = declared.inputs.iter().map(|input| &input.name).chain(bound);
+            for (name, tensor) in names.zip(&given) {
+                call = call.input(name, tensor);
+            }
+            for (at, value) in &launch.scalars {
+                call = call.scalar(&declared.scalars[*at].0, *value);
+            }
+            for ((k, _), tensor) in into.iter().zip(&targets) {
+                call = call.output(&declared.results[*k].name, tensor);
+            }
+            for memory in &workspaces {
+                call = call.workspace(memory);
+            }
+            if let Some(stream) = &stream {
+                call = call.on(stream);
+            }
+            if let Some(section) = self.executor.section() {
+                call = call.within(section);
+            }
+            made = call.run()?.outputs().to_vec();
+        }
+        if let Some(formals) = &compiled.formals {
+            let (key, mode) = &self.lowered.streams[program.streams.len()];
+            let stream = self.executor.stream(key, *mode)?;
+            let changed: Vec<&Tensor> = targets.iter().chain(&workspaces).copied().collect();
+            let launched = || formals.launched(&declared.name, &given, &changed, made, &stream);
+            made = with_origin(origin, launched)?;
+        }
+        // An output that is a tensor of the launch lives on.
+        let lives = |made: &Tensor| given.iter().any(|of| of.tensor_ref() == made.tensor_ref());
+        let lives: Vec<bool> = made.iter().map(lives).collect();
+        for ((tensor, target), lives) in made.into_iter().zip(&launch.outputs).zip(lives) {
             match target {
                 Some(Target::New(value)) => self.set(*value, tensor),
                 Some(Target::Into(_)) => {}
-                // An output that is a tensor of the launch lives on.
-                None if given.iter().any(|given| given.tensor_ref() == tensor.tensor_ref()) => {}
+                None if lives => {}
                 None => self.executor.release(&tensor, origin)?,
             }
         }
         Ok(())
+    }
+
+    /// Refuses a tensor of a launch that is not held, or described, as that of the executable.
+    fn check_held(&self, what: &str, formal: &Tensor, value: ValueRef) -> Result<(), Error> {
+        let (given, name) = (tensor(&self.values, value)?, &self.program.value(value).name);
+        let (held, other) = (formal.sharding(), given.sharding());
+        let (spec, given) = (formal.spec(), given.spec());
+        let is_same = (spec.dtype, spec.shape()) == (given.dtype, given.shape());
+        let message = if let (Some(held), Some(other)) = (held, other)
+            && held != other
+        {
+            format!(
+                "{what} is held as {held:?}, and '{name}' as {other:?}; redistribute before or after \
+                 the launch"
+            )
+        } else if !is_same || spec.layout.strides() != given.layout.strides() {
+            let help = if is_same { "; copy that before, with the op contiguous" } else { "" };
+            format!("{what} is {spec}, and '{name}' is {given}{help}")
+        } else {
+            return Ok(());
+        };
+        Err(Error::Invalid { what: "launch", message })
     }
 
     fn effect(&mut self, effect: &Effect, origin: &Origin) -> Result<(), Error> {
@@ -335,8 +446,8 @@ impl<'a> Execution<'a> {
                 self.executor.stream_wait(&from, &to, origin)?;
             }
             Effect::Read(value) => {
-                let read = tensor(&self.values, *value)?;
-                let elements = self.executor.read(read, origin)?;
+                let read = own(tensor(&self.values, *value)?)?;
+                let elements = self.executor.read(&read, origin)?;
                 if let Some(bytes) = elements {
                     self.reads.note(&self.program.value(*value).name, origin, read.spec(), bytes);
                 }
@@ -344,7 +455,8 @@ impl<'a> Execution<'a> {
             Effect::Touch { tensors: touched, stream } => {
                 let stream = self.stream(*stream)?;
                 let touched = tensors(&self.values, &self.known(touched))?;
-                self.executor.touch(&touched, &stream, origin)?;
+                let touched = owns(&touched)?;
+                self.executor.touch(&touched.iter().collect::<Vec<_>>(), &stream, origin)?;
             }
             Effect::Barrier { global } => self.executor.barrier(*global, origin)?,
             Effect::Synchronize(stream) => {
@@ -461,6 +573,15 @@ fn in_call(error: TraceError, program: &Program, step: &Step, ops: &OpRegistry) 
         (None, None) => find(Part::Inputs).or_else(|| find(Part::Op)),
     };
     place.map_or(error.clone(), |place| error.moved(&program.source, place))
+}
+
+/// Returns the tensor, or the part of this rank if a mesh holds it.
+fn own(tensor: &Tensor) -> Result<Tensor, Error> {
+    tensor.sharding().map_or_else(|| Ok(tensor.clone()), |_| tensor.to_local())
+}
+
+fn owns(tensors: &[&Tensor]) -> Result<Vec<Tensor>, Error> {
+    tensors.iter().map(|&tensor| own(tensor)).collect()
 }
 
 fn internal(message: &str) -> Error {

@@ -4,18 +4,17 @@
 use std::sync::Arc;
 
 use millstream_ops::random::{OFFSET, SEED};
-use millstream_trace::ExecutableRef;
 use millstream_types::{
-    Attrs, Error, Origin, Result, ScalarUse, ScalarValue, StreamKey, StreamMode, StreamType,
-    TensorSpec,
+    Attrs, Error, Origin, Result, ScalarUse, StreamKey, StreamMode, StreamType, TensorSpec,
 };
 use millstream_vm::lowering::runs_on_host;
 use millstream_vm::{
-    Event, Executable, Generator, GeneratorState, Machine, RecordedTensor, Recorder, Section,
-    Stream, Tensor, with_origin,
+    Event, Generator, GeneratorState, Machine, RecordedTensor, Recorder, Section, Stream, Tensor,
+    with_origin, with_stream,
 };
 
-use crate::lower::LoweredCall;
+use crate::executables::Compiled;
+use crate::lower::{Callee, LoweredCall};
 
 /// The operands of a call.
 pub(crate) struct Operands<'a> {
@@ -23,21 +22,6 @@ pub(crate) struct Operands<'a> {
     /// The existing tensors that take the results.
     pub(crate) out: Option<Vec<&'a Tensor>>,
     pub(crate) attrs: &'a Arc<Attrs>,
-}
-
-/// A launch of one of the program's executables.
-pub(crate) struct LaunchCall<'a> {
-    pub(crate) executable: ExecutableRef,
-    /// The tensors for the inputs, by name.
-    pub(crate) inputs: Vec<(&'a str, &'a Tensor)>,
-    /// The tensors of the trace that the executable uses, by name.
-    pub(crate) bound: Vec<(&'a str, &'a Tensor)>,
-    /// The numbers for scalars, by name.
-    pub(crate) scalars: Vec<(&'a str, ScalarValue)>,
-    /// The existing tensors that take outputs, by the output's name.
-    pub(crate) into: Vec<(&'a str, &'a Tensor)>,
-    /// The tensors in whose memory it computes.
-    pub(crate) workspaces: Vec<&'a Tensor>,
 }
 
 /// Submits actions to a machine. Errors carry no place of the trace: the step has its own.
@@ -48,7 +32,7 @@ pub(crate) struct Executor {
     /// The open sections, the innermost last.
     sections: Vec<Section>,
     /// The program's executables.
-    pub(crate) executables: Vec<Executable>,
+    pub(crate) executables: Vec<Compiled>,
     /// Failures of instructions that a step waited for. The program goes on.
     pub(crate) failures: Vec<Error>,
     /// Whether tensors whose shapes only a run tells have those that the trace recorded.
@@ -189,7 +173,7 @@ impl Executor {
 
     /// Returns the innermost open section: tensors that it or an outer one holds are used from
     /// there.
-    fn section(&self) -> Option<&Section> {
+    pub(crate) fn section(&self) -> Option<&Section> {
         self.sections.last()
     }
 
@@ -218,6 +202,11 @@ impl Executor {
         origin: &Origin,
     ) -> Result<Vec<Tensor>> {
         let Operands { inputs, out, attrs } = operands;
+        if let (Callee::Redistribute, Some(to), [of]) = (call.op, &call.held, &inputs[..]) {
+            let moved = || of.to_global(to.mesh(), to.sbp().iter().copied());
+            let moved = with_origin(origin, || with_stream(stream, moved))?;
+            return Ok(vec![moved]);
+        }
         let made = self.machine.call(&call.name, inputs).attrs(&***attrs).priority(call.priority);
         let mut made = made.origin(origin.clone());
         match &mut self.recording {
@@ -238,7 +227,11 @@ impl Executor {
         if let Some(section) = self.sections.last() {
             made = made.within(section);
         }
-        match made.on(stream) {
+        let made = match &call.held {
+            Some(held) if out.is_none() => made.held_on(stream, held),
+            Some(_) | None => made.on(stream),
+        };
+        match made {
             Err(e) if self.is_recording() => Err(match e.without_place() {
                 Error::NotRun { op: Some(of) } => {
                     let why = "its result's size is known only by running it, so it cannot stand \
@@ -270,7 +263,11 @@ impl Executor {
     }
 
     /// Releases a tensor. The launch of a list holds its formals; the list only stops using one.
+    /// Several names may be of one global tensor, which ends with the last of them.
     pub(crate) fn release(&self, tensor: &Tensor, origin: &Origin) -> Result<()> {
+        if tensor.sharding().is_some() {
+            return Ok(());
+        }
         let formal = self.recording.as_ref().map(|list| &list.recorder);
         if formal.is_some_and(|recorder| recorder.is_formal(&RecordedTensor::of(tensor))) {
             return Ok(());
@@ -346,37 +343,6 @@ impl Executor {
             Some(section) => with_origin(origin, || section.end()).map(drop),
             None => Ok(()),
         }
-    }
-
-    /// Launches an executable, on a stream if the program names one. Returns its outputs.
-    pub(crate) fn launch(
-        &self,
-        call: &LaunchCall<'_>,
-        stream: Option<&Stream>,
-        origin: &Origin,
-    ) -> Result<Vec<Tensor>> {
-        let mut launch = self.executables[call.executable.index()].launch().origin(origin.clone());
-        // On a machine that runs nothing, what would be bound is given.
-        let bound = if self.binds { &[][..] } else { &call.bound };
-        for (name, tensor) in call.inputs.iter().chain(bound) {
-            launch = launch.input(name, tensor);
-        }
-        for (name, value) in &call.scalars {
-            launch = launch.scalar(name, *value);
-        }
-        for (name, tensor) in &call.into {
-            launch = launch.output(name, tensor);
-        }
-        for memory in &call.workspaces {
-            launch = launch.workspace(memory);
-        }
-        if let Some(stream) = stream {
-            launch = launch.on(stream);
-        }
-        if let Some(section) = self.section() {
-            launch = launch.within(section);
-        }
-        Ok(launch.run()?.outputs().to_vec())
     }
 
     /// Copies the elements of a tensor to another one of its description.

@@ -13,10 +13,10 @@ use std::sync::Arc;
 use millstream_ops::composite::Composite;
 use millstream_ops::{OpRegistry, collective};
 use millstream_trace::{
-    Action, Block, Body, EventRef, ExecutableRef, Program, Results, Span, Statement, StreamRef,
-    Target, TraceError, ValueRef,
+    Action, Block, Body, EventRef, ExecutableRef, Held, Program, REDISTRIBUTE, Results, Span,
+    Statement, StreamRef, Target, TraceError, ValueRef,
 };
-use millstream_types::{Attrs, Error, OpId, StreamKey, StreamMode, StreamType};
+use millstream_types::{Attrs, Error, OpId, Sharding, StreamKey, StreamMode, StreamType};
 use serde_json::Value;
 
 use crate::assigner;
@@ -141,12 +141,15 @@ pub(crate) struct LoweredLaunch {
 pub(crate) enum Callee {
     Op(OpId),
     Composite(&'static Composite),
+    /// A redistribution.
+    Redistribute,
 }
 
 impl Callee {
     pub(crate) fn find(ops: &OpRegistry, name: &str) -> Result<Callee, Error> {
         match ops.composite(name) {
             Some(composite) => Ok(Callee::Composite(composite)),
+            None if name == REDISTRIBUTE => Ok(Callee::Redistribute),
             None => ops.id(name).map(Callee::Op),
         }
     }
@@ -156,6 +159,7 @@ impl Callee {
         let inputs = match self {
             Callee::Op(id) => ops.get(id)?.inputs(),
             Callee::Composite(op) => op.inputs,
+            Callee::Redistribute => &[],
         };
         inputs.iter().position(|input| input.name == operand)
     }
@@ -174,6 +178,8 @@ pub(crate) struct LoweredCall {
     pub(crate) attrs: Arc<Attrs>,
     pub(crate) priority: i32,
     pub(crate) stream: StreamSlot,
+    /// How the ranks of a mesh are to hold the first result, if the program says so.
+    pub(crate) held: Option<Sharding>,
     /// Whether the call may have to run on the host, on copies of its operands: a collective
     /// outside of critical sections.
     pub(crate) is_collective: bool,
@@ -380,8 +386,10 @@ impl Lowering<'_> {
             steps.refused.push(placed(self.program, placement.span, &error));
             return None;
         }
-        let op = match Callee::find(self.ops, &call.op) {
-            Ok(op) => op,
+        let held = || call.held.as_ref().map(Held::sharding).transpose();
+        let found = Callee::find(self.ops, &call.op).and_then(|op| Ok((op, held()?)));
+        let (op, held) = match found {
+            Ok(found) => found,
             Err(e) => {
                 steps.refused.push(placed(self.program, call.op_span, &e));
                 return None;
@@ -405,6 +413,7 @@ impl Lowering<'_> {
             attrs: Arc::new(call.attrs.clone()),
             priority: call.priority,
             stream: self.stream(call.stream, steps),
+            held,
         })
     }
 }

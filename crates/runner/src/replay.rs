@@ -50,11 +50,13 @@ fn compiled(
         let at = |e: Error| RunError::at(program, tensor.site.span(), &e);
         execution.set(ValueRef(value), inner.map_err(at)?);
     }
+    execution.hold_tensors(&options.device, |_| true)?;
     let drawn = program.imported.as_ref().map_or(0, |imported| imported.drawn);
     if drawn > 0 {
         execution.executor.draw();
     }
     execution.run(&lowered.main)?;
+    execution.gather_outputs()?;
     execution.executor.end_draws(drawn);
     let graphs = machine.policies().devices().capabilities(&options.device);
     let on_host = reads && options.graphs && graphs.is_ok_and(|can| can.graphs);

@@ -9,6 +9,7 @@ use millstream_vm::{Executable, GraphStatus, Machine, Tensor};
 
 use crate::dry_run::Subject;
 use crate::error::{RunError, placed};
+use crate::executables::Compiled;
 use crate::execution::Execution;
 use crate::executor::Executor;
 use crate::lower::{Lowered, lower};
@@ -26,7 +27,7 @@ pub struct Timed {
     options: RunOptions,
     /// The program's tensors, each with a copy of its first content.
     tensors: Vec<[Tensor; 2]>,
-    executables: Vec<Executable>,
+    executables: Vec<Compiled>,
     /// The program as straight code, if it only calls, reads and releases.
     straight: Option<Straight>,
     /// The program as an executable, once it was launched.
@@ -71,7 +72,11 @@ impl Timed {
         let before = upload::all(&machine, &program, device)?;
         let executables = executables::compile(&machine, &program, &lowered, options, Some(&made))?;
         let tensors = made.into_iter().zip(before).map(|(tensor, as_it_was)| [tensor, as_it_was]);
-        let straight = Straight::new(&machine, &lowered, program.values.len()).map_err(whole)?;
+        let straight = match program.wholes.as_deref() {
+            None | Some([]) => Straight::new(&machine, &lowered, program.values.len()),
+            Some(_) => Ok(None),
+        };
+        let straight = straight.map_err(whole)?;
         let (tensors, options, replayed) = (tensors.collect(), options.clone(), None);
         Ok(Timed { machine, tensors, program, lowered, options, executables, straight, replayed })
     }
@@ -176,7 +181,9 @@ impl Timed {
         for (value, tensor) in (0..).zip(tensors) {
             execution.set(ValueRef(value), tensor.clone());
         }
+        execution.hold_tensors(&self.options.device, |_| true)?;
         execution.run(main)?;
+        execution.gather_outputs()?;
         let taken = self.finish(start)?;
         let values = (0..program.values.len() as u32).map(ValueRef);
         let slots = values.map(|value| execution.get(value).cloned()).collect();

@@ -98,9 +98,9 @@ pub use number::Number;
 pub use parts::Part;
 pub use placement::project;
 pub use program::{
-    Action, Block, Body, Call, EventRef, Executable, ExecutableRef, Input, Launch, Line, Output,
-    Placement, Program, Results, Returned, Statement, Stream, StreamRef, Target, Tensor, Value,
-    ValueRef,
+    Action, Block, Body, Call, EventRef, Executable, ExecutableRef, Held, Input, Launch, Line,
+    Output, Placement, Program, REDISTRIBUTE, Results, Returned, Statement, Stream, StreamRef,
+    Target, Tensor, Value, ValueRef,
 };
 pub use schema::schema;
 pub use source::{Source, Span};

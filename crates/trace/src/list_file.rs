@@ -89,7 +89,7 @@ pub fn load_list(path: &Path, options: &LoadOptions) -> Result<Program> {
         source,
         spread: false,
         is_partial: false,
-        is_divided: false,
+        wholes: None,
         rank,
         imported: None,
     })

@@ -184,7 +184,7 @@ fn read(reader: &Reader<'_>, folder: Option<&Path>) -> Result<Program> {
         source,
         spread: true,
         is_partial: false,
-        is_divided: false,
+        wholes: None,
         rank: None,
         imported: None,
     };

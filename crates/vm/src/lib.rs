@@ -41,6 +41,7 @@ pub use executable::{
 pub use gradient::{Tape, autocast, no_grad, optimisers};
 pub use handle::batch::Batch;
 pub use handle::generator::{Generator, GeneratorState};
+pub use handle::global::GlobalFormals;
 pub use handle::lowering;
 pub use handle::machine::{CallBuilder, Machine, MachineConfig, Profiling, RangeGuard};
 pub use handle::prepared::{Prepared, TensorHandle};

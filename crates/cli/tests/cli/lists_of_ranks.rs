@@ -98,7 +98,7 @@ fn lists_of_a_mesh_hold_its_executables() {
     passes(&["verify", "lists", "--program", "program.json"], parts);
     passes(&["run", "lists", "--inputs", "program.json"], "lists: ok");
     passes(&["simulate", "program.json", "--ranks", "4", "--seeds", "20"], "20 seeds");
-    // The parts of the ranks are programs of their own.
+    // The ranks run what `convert` writes for them.
     for rank in ["0", "1", "2", "3"] {
         let own = format!("parts/rank{rank}.json");
         passes(&["convert", "program.json", &own, "--ranks", "4", "--rank", rank], "");
@@ -107,6 +107,23 @@ fn lists_of_a_mesh_hold_its_executables() {
     }
     passes(&["run", "parts"], "parts: ok");
     passes(&["verify", "parts"], "proven: the ranks meet");
+}
+
+/// So do they where a rank is outside of a mesh, and has other outputs.
+#[test]
+fn parts_of_a_program_of_meshes_run_as_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = root().join("tests/ranks/cases/tensors_of_a_mesh.json");
+    let case: serde_json::Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    fs::write(folder.path().join("program.json"), case["program"].to_string()).unwrap();
+    let parts = (0..5).map(|rank| [rank.to_string(), format!("parts/rank{rank}.json")]);
+    let converted = parts.map(|[rank, part]| {
+        let rank = ["--ranks", "5", "--rank", &rank];
+        millstream(folder.path(), &[&["convert", "program.json", &part], &rank[..]].concat())
+    });
+    assert!(converted.collect::<Vec<_>>().iter().all(|output| output.status.success()));
+    let output = millstream(folder.path(), &["run", "parts"]);
+    assert!(text(&output.stdout).contains("parts: ok"), "{}", text(&output.stderr));
 }
 
 #[test]

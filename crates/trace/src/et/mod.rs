@@ -195,7 +195,7 @@ pub(crate) fn import(
         source,
         spread: true,
         is_partial: false,
-        is_divided: false,
+        wholes: None,
         rank: None,
         imported: Some(Box::new(report)),
     })

@@ -14,13 +14,9 @@
 //! | module | holds |
 //! |---|---|
 //! | `walk` | the tensors' ranks and copies while the program is read |
-//! | `global` | tensors that the ranks of a mesh hold together, and calls on them |
-//! | `calls` | the calls that stand for one on such tensors |
-//! | `executable` | executables of a mesh, and their launches |
+//! | `global` | statements on tensors that the ranks of a mesh hold together, which stay whole |
 //! | `part` | the part of one rank: its tensors and outputs, renumbered |
 
-mod calls;
-mod executable;
 mod global;
 mod part;
 mod walk;

@@ -11,23 +11,21 @@ use crate::error::Site;
 use crate::number::Number;
 use crate::program::{
     Action, Block, Body, Call, Executable, Launch, Output, Program, Results, Statement, Stream,
-    StreamRef, Target, Tensor, Value, ValueRef,
+    StreamRef, Target, Tensor, ValueRef,
 };
 
 /// What the walk keeps of a program for one rank.
 #[derive(Default)]
 pub(super) struct Part {
     pub(super) statements: Vec<Statement>,
-    /// The rank's lists of the executables of its meshes.
-    pub(super) executables: Vec<Executable>,
+    /// Those of each executable.
+    pub(super) executables: Vec<Vec<Statement>>,
     /// Whether the rank sends or receives copies, on a stream after those of the program.
     pub(super) transfers: bool,
     /// For each output, in order, the value that the rank reads, if it reads one.
     pub(super) outputs: Vec<Option<ValueRef>>,
     /// The part of each tensor of a mesh, by the tensor's number; `None` outside of the mesh.
     pub(super) declared: BTreeMap<usize, Option<Declared>>,
-    /// Values behind those of the program.
-    pub(super) unnamed: Vec<Value>,
 }
 
 /// The part of a rank of a tensor that a mesh holds.
@@ -48,7 +46,6 @@ impl Declared {
         sharding: &Sharding,
         rank: u32,
     ) -> millstream_types::Result<Option<Declared>> {
-        sharding.check(spec.dtype, spec.shape())?;
         let Some(at) = sharding.mesh().coordinates(rank) else { return Ok(None) };
         let of_sum = |(sbp, at): (&Sbp, &usize)| sbp.reduction() == Some(Reduction::Sum) && *at > 0;
         let is_zero = sharding.sbp().iter().zip(&at).any(of_sum);
@@ -88,12 +85,13 @@ pub(super) fn part(mut program: Program, rank: u32, mut part: Part) -> Program {
             None => t.ranks.as_ref().is_none_or(|on| on.ranks.contains(&rank)),
         })
         .collect();
+    let mut wholes = Vec::new();
     for (k, declared) in std::mem::take(&mut part.declared) {
+        wholes.push((ValueRef(k as u32), program.tensors[k].clone()));
         if let Some(declared) = declared {
             declared.replace(&mut program.tensors[k]);
         }
     }
-    program.values.append(&mut part.unnamed);
     // The first values are the tensors of the file: those of other ranks come after all others.
     let is_first = |k: &usize| held.get(*k).copied().unwrap_or(false);
     let (first, rest): (Vec<usize>, Vec<usize>) = (0..program.values.len()).partition(is_first);
@@ -106,7 +104,8 @@ pub(super) fn part(mut program: Program, rank: u32, mut part: Part) -> Program {
     program.values = order.iter().map(|of| program.values[*of].clone()).collect();
     let mut of_tensor = held.iter();
     program.tensors.retain(|_| of_tensor.next().copied().unwrap_or(false));
-    program.is_divided = true;
+    wholes.iter_mut().for_each(|(value, _)| number(value));
+    program.wholes = Some(wholes);
     for tensor in &mut program.tensors {
         (tensor.ranks, tensor.held) = (None, None);
     }
@@ -117,14 +116,14 @@ pub(super) fn part(mut program: Program, rank: u32, mut part: Part) -> Program {
     program.outputs.iter_mut().filter_map(|output| output.value.as_mut()).for_each(number);
     let mut statements = part.statements;
     statements.iter_mut().for_each(|statement| renumber(&mut statement.action, number));
-    for executable in &mut part.executables {
+    for (executable, statements) in program.executables.iter_mut().zip(part.executables) {
+        executable.block.statements = statements;
         let Executable { inputs, block, results, bound, .. } = executable;
         inputs.iter_mut().for_each(|input| number(&mut input.value));
         results.iter_mut().for_each(|result| number(&mut result.value));
         bound.iter_mut().for_each(number);
         block.statements.iter_mut().for_each(|statement| renumber(&mut statement.action, number));
     }
-    program.executables = part.executables;
     if part.transfers {
         let is_free = |name: &String| program.streams.iter().all(|stream| stream.name != *name);
         let mut names =
@@ -151,7 +150,7 @@ pub(super) fn transfers(program: &Program) -> StreamRef {
 }
 
 /// Replaces the values of an action.
-pub(super) fn renumber(action: &mut Action, number: impl Fn(&mut ValueRef)) {
+fn renumber(action: &mut Action, number: impl Fn(&mut ValueRef)) {
     match action {
         Action::Call(call) => {
             let Call { inputs, results: Results::New(list) | Results::Into(list), .. } =

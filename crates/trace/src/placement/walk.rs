@@ -6,14 +6,12 @@
 //!
 //! Long because it decides for every kind of statement.
 
-use std::collections::BTreeSet;
-use std::rc::Rc;
+use std::collections::BTreeMap;
 
 use millstream_ops::{CallSpec, OpRegistry, OutputSpec, Signature, collective};
 use millstream_types::{Access, AttrValue, Attrs, DType, Error, Mesh, StreamType, TensorSpec};
 
-use super::executable::DividedExecutable;
-use super::global::{self, Globals};
+use super::global::Named;
 use super::part::{Declared, Part, transfers};
 use super::{PARALLEL_COUNT, PARALLEL_ID, is_parallel};
 use crate::error::{Result, TraceError, wrap};
@@ -52,35 +50,21 @@ pub(super) struct Walk<'a> {
     values: Vec<Option<Held>>,
     storages: usize,
     pub(super) part: Part,
-    /// The tensors that meshes hold.
-    pub(super) globals: Globals,
-    /// Unnamed results of calls that stand for an operand.
-    pub(super) aliases: BTreeSet<ValueRef>,
+    /// The meshes of the tensors that meshes hold.
+    pub(super) meshes: BTreeMap<ValueRef, Named>,
     /// The mesh of the executable that is read, if it is one.
-    pub(super) within: Option<Mesh>,
-    /// The executables that were read, `None` for mistakes.
-    pub(super) executables: Vec<Option<Rc<DividedExecutable>>>,
+    pub(super) within: Option<Named>,
+    /// The meshes of the executables that were read, `None` for mistakes.
+    pub(super) executables: Vec<Option<Named>>,
 }
 
 /// Walks over a program, as one of so many ranks.
 pub(super) fn walk(program: &Program, rank: u32, ranks: u32, ops: &OpRegistry) -> Walked {
     let values = vec![None; program.values.len()];
     let (all, part) = ((0..ranks).collect(), Part::default());
-    let (globals, aliases) = (Globals::default(), BTreeSet::new());
-    let (storages, within, executables) = (0, None, Vec::new());
-    let mut walk = Walk {
-        program,
-        rank,
-        all,
-        ops,
-        values,
-        storages,
-        part,
-        globals,
-        aliases,
-        within,
-        executables,
-    };
+    let (storages, meshes, within, executables) = (0, BTreeMap::new(), None, Vec::new());
+    let mut walk =
+        Walk { program, rank, all, ops, values, storages, part, meshes, within, executables };
     let mut errors = Vec::new();
     for (k, tensor) in program.tensors.iter().enumerate() {
         if let Some(held) = &tensor.held {
@@ -93,25 +77,26 @@ pub(super) fn walk(program: &Program, rank: u32, ranks: u32, ops: &OpRegistry) -
         }
     }
     for executable in &program.executables {
-        let read = walk.executable(executable, &mut errors);
-        walk.executables.push(read.map(Rc::new));
+        let (before, mesh) = (errors.len(), walk.mesh_of(executable));
+        let mesh = mesh.unwrap_or_else(|error| {
+            errors.push(error);
+            None
+        });
+        if let Some(mesh) = &mesh {
+            walk.within = Some(mesh.clone());
+            walk.statements(&executable.block.statements, &mut errors);
+            walk.within = None;
+        }
+        let statements = std::mem::take(&mut walk.part.statements);
+        walk.part.executables.push(statements);
+        walk.executables.push(mesh.filter(|_| errors.len() == before));
     }
     if let Body::Statements(block) = &program.body {
         walk.statements(&block.statements, &mut errors);
     }
-    for output in &program.outputs {
-        let read = match output.value {
-            Some(value) if walk.globals.of.contains_key(&value) => {
-                let read = walk.read_out(output.site.span, value);
-                read.unwrap_or_else(|error| {
-                    errors.push(error);
-                    None
-                })
-            }
-            value => value.filter(|value| walk.lives_here(*value) == Some(true)),
-        };
-        walk.part.outputs.push(read);
-    }
+    let outputs = program.outputs.iter();
+    walk.part.outputs =
+        outputs.map(|output| output.value.filter(|value| walk.is_here(*value))).collect();
     Walked { part: walk.part, errors }
 }
 
@@ -135,12 +120,10 @@ impl Walk<'_> {
 
     /// Begins a tensor of the file that a mesh holds.
     fn declare(&mut self, index: usize, held: &program::Held) -> Result<()> {
-        let (sharding, spec) =
-            (global::declared(self.program, held)?, &self.program.tensors[index].spec);
-        self.known_ranks(sharding.mesh(), held.span)?;
+        let spec = &self.program.tensors[index].spec;
+        let sharding = self.hold(ValueRef(index as u32), spec, held)?;
         let declared = Declared::of(spec, &sharding, self.rank);
         let declared = declared.map_err(|e| wrap(&self.program.source, held.span, &e))?;
-        self.globals.declare(ValueRef(index as u32), spec, sharding, declared.as_ref());
         self.part.declared.insert(index, declared);
         Ok(())
     }
@@ -155,9 +138,17 @@ impl Walk<'_> {
         self.values[value.index()].as_ref()
     }
 
-    /// Returns whether the tensor lives on the rank of the walk; `None` if it is unknown.
-    fn lives_here(&self, value: ValueRef) -> Option<bool> {
-        self.held(value).map(|held| held.ranks.contains(&self.rank))
+    /// Returns whether a tensor is not defined, was released, or follows from a mistake.
+    pub(super) fn is_unknown(&self, value: ValueRef) -> bool {
+        !self.meshes.contains_key(&value) && self.held(value).is_none()
+    }
+
+    /// Returns whether the rank of the walk has the tensor, or a part of it.
+    fn is_here(&self, value: ValueRef) -> bool {
+        match self.meshes.get(&value) {
+            Some((_, mesh)) => mesh.coordinates(self.rank).is_some(),
+            None => self.held(value).is_some_and(|held| held.ranks.contains(&self.rank)),
+        }
     }
 
     pub(super) fn push(&mut self, span: Span, action: Action) {
@@ -170,22 +161,16 @@ impl Walk<'_> {
 
     fn statement(&mut self, statement: &Statement) -> Result<()> {
         let (span, program) = (statement.span, self.program);
+        let lacks = |mesh: &Mesh| mesh.ranks().len() < self.all.len();
         let here = |walk: &Self, values: &[ValueRef]| -> Vec<ValueRef> {
-            let own = |value: &ValueRef| match walk.globals.of.contains_key(value) {
-                true => walk.globals.part(*value),
-                false => Some(*value).filter(|value| walk.lives_here(*value) == Some(true)),
-            };
-            values.iter().filter_map(own).collect()
+            values.iter().copied().filter(|value| walk.is_here(*value)).collect()
         };
         match &statement.action {
             Action::Call(call) if self.is_global(call) => return self.global_call(span, call),
             Action::Call(call) => return self.call(span, call),
             Action::Release(values) => {
-                let (global, placed): (Vec<ValueRef>, Vec<ValueRef>) =
-                    values.iter().partition(|value| self.globals.of.contains_key(value));
-                let (mut released, rank) = (here(self, &placed), self.rank);
-                released.extend(global.iter().filter_map(|value| self.globals.release(*value)));
-                for value in &placed {
+                let (mut released, rank) = (here(self, values), self.rank);
+                for value in values {
                     let held = self.values[value.index()].take();
                     let copies = held.map(|held| held.copies).unwrap_or_default();
                     released.extend(copies.iter().find(|(of, _)| *of == rank).map(|_| *value));
@@ -195,8 +180,8 @@ impl Walk<'_> {
                 }
             }
             Action::Read(value) => {
-                if let [own] = here(self, &[*value])[..] {
-                    self.push(span, Action::Read(own));
+                if self.is_here(*value) {
+                    self.push(span, Action::Read(*value));
                 }
             }
             Action::Touch { tensors, stream } => {
@@ -210,7 +195,7 @@ impl Walk<'_> {
                 return Err(program.error(span, message).help("order the calls by their tensors"));
             }
             Action::Launch(launch) => return self.launch(span, launch),
-            Action::GlobalSync if self.within.as_ref().is_some_and(|on| self.lacks_ranks(on)) => {
+            Action::GlobalSync if self.within.as_ref().is_some_and(|(_, on)| lacks(on)) => {
                 let message = "a global_sync waits for all ranks, and the mesh has not all";
                 return Err(program.error(span, message).help("call it beside the launch"));
             }

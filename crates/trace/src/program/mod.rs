@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use millstream_types::{
-    Attrs, DType, DeviceId, Dims, Mesh, NdSbp, Origin, StreamKey, StreamMode, StreamType,
-    TensorSpec,
+    Attrs, DType, DeviceId, Dims, Error, Mesh, NdSbp, Origin, Sharding, StreamKey, StreamMode,
+    StreamType, TensorSpec,
 };
 
 use crate::compare::Tolerance;
@@ -75,8 +75,9 @@ pub struct Program {
     /// Whether statements with mistakes were left out: such a program can be checked for further
     /// mistakes, but not run.
     pub is_partial: bool,
-    /// Whether it is what one rank runs of a program that names ranks.
-    pub is_divided: bool,
+    /// The tensors that meshes hold, as the file declares them, if it is what one rank runs of a
+    /// program that names ranks: [`Program::tensors`] has the rank's parts of them.
+    pub wholes: Option<Vec<(ValueRef, Tensor)>>,
     /// The rank whose list it is, if it is that of a rank.
     pub rank: Option<ListRank>,
     /// The import's report, if the program is an execution trace.
@@ -295,6 +296,19 @@ pub struct Held {
     pub sbp: NdSbp,
     /// The span of these values.
     pub span: Span,
+}
+
+impl Held {
+    /// Returns the sharding.
+    ///
+    /// # Errors
+    /// It names no mesh, or other axes than the mesh has.
+    pub fn sharding(&self) -> millstream_types::Result<Sharding> {
+        let message = "a tensor with an 'sbp' needs a 'mesh'";
+        let none = || Error::Invalid { what: "sharding", message: message.to_owned() };
+        let (_, mesh) = self.mesh.as_ref().ok_or_else(none)?;
+        Sharding::new(mesh, self.sbp.iter().copied())
+    }
 }
 
 /// The ranks of a call or a tensor, each of which has a whole tensor.

@@ -77,7 +77,11 @@ fn text(program: &Program, mut beside: Option<&mut Beside<'_>>) -> Result<String
     };
     parts.extend(table("meshes", meshes.iter().map(mesh).collect()));
     let mut tensors = Vec::new();
-    for (t, name) in program.tensors.iter().zip(&names) {
+    let wholes = program.wholes.iter().flatten();
+    let own = (0..).map(ValueRef).zip(&program.tensors);
+    let own = own.filter(|(value, _)| wholes.clone().all(|(whole, _)| whole != value));
+    for (value, t) in own.chain(wholes.clone().map(|(value, whole)| (*value, whole))) {
+        let name = &names[value.index()];
         let fields = tensor(t, beside.as_deref_mut().map(|beside| (name.as_str(), beside)))?;
         let fields = fields.some("ranks", t.ranks.as_ref().map(|placed| list(&placed.ranks)));
         tensors.push(entry(name, fields.held(t.held.as_ref())));
@@ -107,7 +111,8 @@ fn text(program: &Program, mut beside: Option<&mut Beside<'_>>) -> Result<String
 
 /// Returns the meshes that a program names.
 fn meshes(program: &Program) -> BTreeMap<String, Mesh> {
-    let tensors = program.tensors.iter().filter_map(|tensor| tensor.held.as_ref());
+    let wholes = program.wholes.iter().flatten().map(|(_, whole)| whole);
+    let tensors = program.tensors.iter().chain(wholes).filter_map(|tensor| tensor.held.as_ref());
     let main = match &program.body {
         Body::Statements(block) => Some(block),
         Body::Instructions(_) => None,

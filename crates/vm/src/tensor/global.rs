@@ -1,4 +1,6 @@
 //! Global tensors: how programs make, redistribute and read them.
+//!
+//! Long because its methods have examples.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use rustc_hash::FxHasher;
 
 use crate::handle::global::{self, agreement};
 use crate::handle::machine::Machine;
-use crate::handle::{Tensor, stream_of};
+use crate::handle::{Stream, Tensor, stream_of};
 
 use super::Ints;
 
@@ -129,6 +131,47 @@ impl Tensor {
         let origin = origin::caller();
         let mesh = self.held().map_err(|e| e.at(&origin))?.sharding.mesh().clone();
         self.held_as(Sharding::broadcast(&mesh)).map_err(|e| e.at(&origin))?.to_local()
+    }
+
+    /// Returns the global tensor with this part on this rank, and none outside of the mesh. The
+    /// ranks do not compare what they give, so that no rank waits for another.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{Mesh, Sharding};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// let part = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let whole = Sharding::broadcast(&Mesh::new([0])?);
+    /// let x = Tensor::of_part(Some(part.clone()), part.spec().clone(), whole, &s)?;
+    /// assert_eq!(x.full_tensor()?.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The tensor cannot be held so, or the part is not this rank's.
+    #[track_caller]
+    pub fn of_part(
+        part: Option<Tensor>,
+        spec: TensorSpec,
+        sharding: Sharding,
+        stream: &Stream,
+    ) -> Result<Tensor> {
+        let origin = origin::caller();
+        let made = || {
+            global::check_mesh(&stream.machine, sharding.mesh())?;
+            sharding.check(spec.dtype, spec.shape())?;
+            let at = global::coordinates(&stream.machine, sharding.mesh());
+            let own = at.map(|at| sharding.local_spec(&spec, &at)).transpose()?;
+            if part.as_ref().map(Tensor::spec) != own.as_ref() {
+                let message = format!("another part than that of {} as {sharding}", spec.brief());
+                return Err(Error::Invalid { what: "tensor", message });
+            }
+            let (spec, sharding) = (Arc::new(spec), Arc::new(sharding));
+            let views = global::Views::default();
+            Ok(global::wrap(part, spec, sharding, views, stream, &origin))
+        };
+        made().map_err(|e| e.at(&origin))
     }
 
     /// Returns the tensor as the ranks of its mesh hold it in another way, with dense parts.

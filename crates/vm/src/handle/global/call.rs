@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use millstream_ops::CallSpec;
 use millstream_ops::boxing::Plan;
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result, Sharding, TensorSpec};
 
@@ -17,11 +16,16 @@ use super::plan::{Asked, Planned};
 use super::{Views, check_mesh, coordinates, survey, wrap};
 
 /// Makes a call with global tensors: the tape notes it, and what lies below notes the calls on this
-/// rank's parts.
+/// rank's parts. The first result may be wanted in a sharding.
 ///
 /// # Errors
 /// The op refuses its operands or arguments, or their shardings; or a call on the parts fails.
-pub(crate) fn make(call: OpCall<'_>, is_within: bool, origin: &Origin) -> Result<Results> {
+pub(crate) fn make(
+    call: OpCall<'_>,
+    wanted: Option<&Arc<Sharding>>,
+    is_within: bool,
+    origin: &Origin,
+) -> Result<Results> {
     let request = Request { verb: Verb::Op(call), is_within, origin };
     request::submit_whole(request, |request| {
         if is_within {
@@ -31,7 +35,7 @@ pub(crate) fn make(call: OpCall<'_>, is_within: bool, origin: &Origin) -> Result
         }
         // A layer may have replaced operands.
         let call = if let Verb::Op(call) = &request.verb { call } else { &call };
-        run(call, origin).map_err(|e| e.at(origin))
+        run(call, wanted, origin).map_err(|e| e.at(origin))
     })
 }
 
@@ -47,7 +51,6 @@ pub(crate) fn create(
     origin: &Origin,
 ) -> Result<Tensor> {
     let machine = &stream.machine;
-    let asked = Asked { machine, op, attrs, inputs: &[], wanted: Some(sharding) };
     let call = OpCall {
         machine,
         name: op,
@@ -57,7 +60,7 @@ pub(crate) fn create(
         stream,
         priority: millstream_instructions::Priority::default(),
     };
-    let made = planned(&call, &asked, origin)?.into_iter().next();
+    let made = run(&call, Some(sharding), origin)?.into_iter().next();
     let made = made.ok_or_else(|| Error::Internal { message: format!("{op} made nothing") })?;
     held_as(made, sharding, stream, origin)
 }
@@ -141,11 +144,10 @@ fn cut(bytes: &[u8], shape: &[usize], part: &[Range<usize>], size: usize) -> Vec
 }
 
 /// Makes the calls of this rank.
-fn run(call: &OpCall<'_>, origin: &Origin) -> Result<Results> {
+fn run(call: &OpCall<'_>, wanted: Option<&Arc<Sharding>>, origin: &Origin) -> Result<Results> {
     let OpCall { machine, name, inputs, out, attrs, stream, .. } = *call;
-    let wanted = out.and_then(|out| Some(&out.first()?.global()?.sharding));
-    let asked = Asked { machine, op: name, attrs, inputs, wanted };
-    check_written(call)?;
+    let of_target = out.and_then(|out| Some(&out.first()?.global()?.sharding));
+    let asked = Asked { machine, op: name, attrs, inputs, wanted: of_target.or(wanted) };
     let made = planned(call, &asked, origin)?;
     let Some(out) = out else { return Ok(made) };
     if made.len() != out.len() {
@@ -156,42 +158,34 @@ fn run(call: &OpCall<'_>, origin: &Origin) -> Result<Results> {
         let none = Attrs::new();
         let inputs = &[*target, &result];
         let copy = OpCall { name: "copy_", inputs, out: None, attrs: &none, stream, ..*call };
-        run(&copy, origin)?;
+        run(&copy, None, origin)?;
     }
     Ok(out.iter().map(|&target| target.clone()).collect())
 }
 
-/// Refuses a change in place that tensors would miss which are views on one rank.
+/// Notes a change in place.
 ///
 /// # Errors
-/// The op changes such a tensor.
-fn check_written(call: &OpCall<'_>) -> Result<()> {
-    let is_divided = |input: &Tensor| input.global().is_some_and(|g| g.views.is_divided());
-    if !call.inputs.iter().any(|input| is_divided(input)) {
+/// Tensors would miss it which are views on one rank.
+pub(super) fn note_change(op: &str, tensor: &Tensor) -> Result<()> {
+    let Some(global) = tensor.global() else { return Ok(()) };
+    if !global.views.is_divided() {
+        global.views.change();
         return Ok(());
     }
-    let tables = &call.machine.shared.tables;
-    let Some(op) = tables.ops.get(tables.ops.id(call.name)?) else { return Ok(()) };
-    let specs: Vec<TensorSpec> = call.inputs.iter().map(|input| input.spec().clone()).collect();
-    let signature = op.check(CallSpec { inputs: &specs, attrs: call.attrs })?;
-    let mut written = call.inputs.iter().zip(&signature.accesses);
-    match written.find(|(input, access)| access.writes() && is_divided(input)) {
-        None => Ok(()),
-        Some((input, _)) => {
-            let message = format!(
-                "{} shares memory with a view on one rank, and not on a mesh, where the base was \
-                 redistributed for the view; redistribute the base before both, or drop the other",
-                input.spec().brief()
-            );
-            Err(Error::Op { op: call.name.to_owned(), message })
-        }
-    }
+    let message = format!(
+        "{} shares memory with a view on one rank, and not on a mesh, where the base was \
+         redistributed for the view; redistribute the base before both, or drop the other",
+        tensor.spec().brief()
+    );
+    Err(Error::Op { op: op.to_owned(), message })
 }
 
 /// Makes the calls of a plan.
 fn planned(call: &OpCall<'_>, asked: &Asked<'_>, origin: &Origin) -> Result<Results> {
     let planned = asked.plan()?;
-    let Planned { plan, op, at, direct, results } = &*planned;
+    let Planned { plan, op, at, direct, results, changed } = &*planned;
+    changed.iter().try_for_each(|input| note_change(call.name, asked.inputs[*input]))?;
     let own = match (at, direct) {
         (None, _) => Results::new(),
         (Some(_), Some(attrs)) => {

@@ -18,6 +18,7 @@
 //! | `agreement` | the exchange of small values, and whether ranks compile one function |
 //! | `boxing` | the calls of a redistribution |
 //! | `call` | calls of ops |
+//! | `launch` | the global tensors of a list, and those of its launches |
 //! | `plan` | what a call does, and the plans of a thread |
 //! | `survey` | functions whose calls are planned together |
 //! | `views` | which tensors share memory, and which would on one rank |
@@ -25,6 +26,7 @@
 pub(crate) mod agreement;
 mod boxing;
 mod call;
+mod launch;
 mod plan;
 pub(crate) mod survey;
 mod views;
@@ -38,6 +40,7 @@ use crate::handle::{Stream, Tensor};
 
 pub(crate) use boxing::{is_reduction, redistribute, redistributed, reduce_together};
 pub(crate) use call::{create, held_as, make, upload};
+pub use launch::GlobalFormals;
 pub(crate) use views::Views;
 
 /// The spec and the sharding of a global tensor.

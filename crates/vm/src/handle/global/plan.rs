@@ -5,9 +5,10 @@ use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use millstream_ops::CallSpec;
 use millstream_ops::boxing::{self, Operand};
 use millstream_runtime::sync::thread_local;
-use millstream_types::{Attrs, Coordinates, Error, Mesh, OpId, Result, Sharding};
+use millstream_types::{Attrs, Coordinates, Error, Mesh, OpId, Result, Sharding, TensorSpec};
 use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::handle::Tensor;
@@ -25,6 +26,8 @@ pub(super) struct Planned {
     pub(super) direct: Option<Attrs>,
     /// The spec and the sharding of each result.
     pub(super) results: Vec<Class>,
+    /// The operands that the call changes in place.
+    pub(super) changed: Vec<usize>,
 }
 
 /// A remembered plan.
@@ -204,7 +207,10 @@ impl Asked<'_> {
         let results = plan.results.iter().map(class).collect();
         let at = super::coordinates(self.machine, &mesh);
         let direct = at.as_ref().and_then(|at| plan.direct(at));
-        Ok(Planned { plan, op: id, at, direct, results })
+        let specs: Vec<TensorSpec> = self.inputs.iter().map(|of| of.spec().clone()).collect();
+        let accesses = op.check(CallSpec { inputs: &specs, attrs: self.attrs })?.accesses;
+        let changed = (0..specs.len()).filter(|k| accesses[*k].writes()).collect();
+        Ok(Planned { plan, op: id, at, direct, results, changed })
     }
 
     /// Returns the mesh of the operands, or of the result that is requested.

@@ -3,13 +3,14 @@
 //! Long because its items have examples.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use millstream_instructions::{Outcome, Priority};
 use millstream_runtime::engine::Engine;
 use millstream_runtime::scope::origin;
-use millstream_types::{AttrValue, Attrs, Error, Origin, Result};
+use millstream_types::{AttrValue, Attrs, Error, Origin, Result, Sharding};
 
 use crate::handle::global;
 use crate::handle::request::{self, OpCall, Request, Results, Verb};
@@ -164,6 +165,35 @@ impl<'a> CallBuilder<'a> {
         }
     }
 
+    /// Makes the call on a stream as [`CallBuilder::on`], with the first result held in a given way
+    /// by the ranks of a mesh: that of its operands, if it has some.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{Mesh, Sharding};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// let whole = Sharding::broadcast(&Mesh::new([0])?);
+    /// let call = machine.call("full", &[]).attr("shape", vec![2i64]).attr("value", 1.0);
+    /// assert_eq!(call.held_on(&s, &whole)?[0].sharding(), Some(&whole));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`CallBuilder::on`], or the result cannot be held so.
+    pub fn held_on(self, stream: &Stream, sharding: &Sharding) -> Result<Vec<Tensor>> {
+        let (to, origin, call) = (Arc::new(sharding.clone()), &self.origin, self.described(stream));
+        let mut made = match self.machine.shared.tables.ops.find(self.name) {
+            Some(_) => global::make(call, Some(&to), self.section.is_some(), origin)?,
+            None => self.expand(stream, Some(&to))?,
+        };
+        if let Some(first) = made.first_mut() {
+            let held = global::held_as(first.clone(), &to, stream, origin);
+            *first = held.map_err(|e| e.at(origin))?;
+        }
+        Ok(made.into_vec())
+    }
+
     /// Makes the call on the stream that [`with_stream`](crate::with_stream) or
     /// [`Stream::set_current`] names. Without one, on the stream of its first operand, as methods
     /// do.
@@ -253,12 +283,12 @@ impl<'a> CallBuilder<'a> {
     #[inline]
     pub(crate) fn make(&self, stream: &Stream) -> Result<Results> {
         let Some(op) = self.machine.shared.tables.ops.find(self.name) else {
-            return self.expand(stream);
+            return self.expand(stream, None);
         };
         let call = self.described(stream);
         // Without layers, the machine finds global tensors.
         if request::is_any() && call.is_global() {
-            return global::make(call, self.section.is_some(), &self.origin);
+            return global::make(call, None, self.section.is_some(), &self.origin);
         }
         call.submit(op, self.section, &self.origin)
     }

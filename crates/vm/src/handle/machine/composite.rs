@@ -17,12 +17,19 @@ use super::call::CallBuilder;
 struct Calling<'a, 'b> {
     call: &'a CallBuilder<'b>,
     stream: &'a Stream,
+    /// How the first result is wanted.
+    wanted: Option<&'a Arc<Sharding>>,
 }
 
 impl CallBuilder<'_> {
-    /// Makes the calls of the composite op of this name.
+    /// Makes the calls of the composite op of this name, whose first result may be wanted in a
+    /// sharding.
     #[cold]
-    pub(super) fn expand(&self, stream: &Stream) -> Result<Results> {
+    pub(super) fn expand(
+        &self,
+        stream: &Stream,
+        wanted: Option<&Arc<Sharding>>,
+    ) -> Result<Results> {
         let at = |e: Error| e.without_place().clone().at(&self.origin);
         let Some(op) = composite::find(self.name) else {
             return self.machine.op(self.name).map(|_| Results::new()).map_err(at);
@@ -31,8 +38,8 @@ impl CallBuilder<'_> {
         let verb = Verb::Composite(self.described(stream));
         let call = Request { verb, is_within: self.section.is_some(), origin: &self.origin };
         request::submit(call, |call| match call.verb {
-            Verb::Composite(call) => self.expand_on(op, call.inputs, stream),
-            _ => self.expand_on(op, &self.inputs, stream),
+            Verb::Composite(call) => self.expand_on(op, call.inputs, stream, wanted),
+            _ => self.expand_on(op, &self.inputs, stream, wanted),
         })
     }
 
@@ -42,22 +49,24 @@ impl CallBuilder<'_> {
         op: &composite::Composite,
         inputs: &[&Tensor],
         stream: &Stream,
+        wanted: Option<&Arc<Sharding>>,
     ) -> Result<Results> {
         let at = |e: Error| e.without_place().clone().at(&self.origin);
         let owned = |tensors: &[&Tensor]| tensors.iter().map(|&tensor| tensor.clone()).collect();
         let inputs: Vec<Tensor> = owned(inputs);
         let out: Option<Vec<Tensor>> = self.out.as_deref().map(owned);
-        let mut calling = Calling { call: self, stream };
+        let mut calling = Calling { call: self, stream, wanted };
         let made = calling.composite(op, &inputs, &self.attrs, out.as_deref());
         made.map(SmallVec::from_vec).map_err(at)
     }
 }
 
 impl Calling<'_, '_> {
-    /// Returns how tensors that are made for the operands are held, if a mesh holds these.
+    /// Returns how tensors that are made for the operands are held, if a mesh holds these or the
+    /// result.
     fn beside(&self) -> Option<Arc<Sharding>> {
-        let global = self.call.inputs.iter().find_map(|input| input.global())?;
-        Some(Arc::new(Sharding::broadcast(global.sharding.mesh())))
+        let given = self.call.inputs.iter().find_map(|input| Some(&input.global()?.sharding));
+        Some(Arc::new(Sharding::broadcast(given.or(self.wanted)?.mesh())))
     }
 }
 

@@ -125,7 +125,7 @@ impl OpCall<'_> {
     #[inline(never)]
     fn emit_other(&self, section: Option<&Section>, origin: &Origin) -> Result<Emitted> {
         if self.is_global() {
-            return global::make(*self, section.is_some(), origin).map(Emitted::Other);
+            return global::make(*self, None, section.is_some(), origin).map(Emitted::Other);
         }
         let mut tensors = self.inputs.iter().chain(self.out.unwrap_or_default());
         let refused = tensors.find_map(|tensor| self.machine.owns(tensor).err());

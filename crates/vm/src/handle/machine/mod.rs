@@ -141,6 +141,7 @@ impl Machine {
         let (ops, kernels) = (OpRegistry::default(), KernelRegistry::default());
         let config = MachineConfig::of(ops, kernels, policies.devices().clone());
         let config = config.driver(DriverKind::Check).annotations(false);
+        let config = config.communicator(self.communicator().clone());
         let mut shared = Machine::shared(config, policies, self.shared.tables.ops.clone());
         let engine = shared.engine.get_mut().unwrap_or_else(PoisonError::into_inner);
         engine.router.recorder = Some(ListRecorder::new());
