@@ -11,6 +11,7 @@ use millstream_ops::{ArgDoc, Op, Presence};
 use millstream_types::{AttrValue, Attrs, DType};
 
 use crate::et::import::{Import, Lowered, Refusal, Val, missing, unsupported};
+use crate::et::lower::Node;
 use crate::et::signature::{Param, Signature, Ty};
 use crate::et::value::{Arg, Recorded};
 use crate::number::Number;
@@ -116,6 +117,14 @@ impl<'a> NodeArgs<'a> {
         }
     }
 
+    /// Returns the tensors of the list of this name.
+    pub(crate) fn tensors(&self, import: &mut Import<'_>, name: &str) -> Lowered<Vec<Val>> {
+        match self.get(name) {
+            Some((at, Arg::List(list))) => tensors(import, name, at, list),
+            _ => Err(Refusal::Wrong(format!("'{name}': expected tensors"))),
+        }
+    }
+
     /// Returns the list of integers of this name.
     pub(crate) fn ints(&self, name: &str) -> Lowered<Option<Vec<i64>>> {
         match self.get(name) {
@@ -151,6 +160,16 @@ impl<'a> NodeArgs<'a> {
         }
     }
 
+    /// Returns the number of this name, or a default.
+    pub(crate) fn float(&self, name: &str, default: f64) -> Lowered<f64> {
+        match self.get(name).map(|_| self.number(name)).transpose()? {
+            None => Ok(default),
+            Some(Number::Int(v)) => Ok(v as f64),
+            Some(Number::Float(v)) => Ok(v),
+            Some(Number::Bool(_)) => Err(Refusal::Wrong(format!("'{name}': expected a number"))),
+        }
+    }
+
     /// Returns whether the argument of this name is a tensor.
     pub(crate) fn has_tensor(&self, name: &str) -> bool {
         matches!(self.get(name), Some((_, Arg::Tensor(_))))
@@ -175,6 +194,20 @@ impl<'a> NodeArgs<'a> {
     }
 }
 
+/// Returns the tensors of the argument `at`, a list, or of a list in it.
+pub(crate) fn tensors(
+    import: &mut Import<'_>,
+    name: &str,
+    at: usize,
+    list: &[Arg],
+) -> Lowered<Vec<Val>> {
+    let tensor = |arg: &Arg| match arg {
+        Arg::Tensor(tensor) => import.resolve(tensor, at),
+        _ => Err(Refusal::Wrong(format!("'{name}': expected tensors"))),
+    };
+    list.iter().map(tensor).collect()
+}
+
 /// Converts a number to an attribute.
 pub(crate) fn number_attr(number: Number) -> Lowered<AttrValue> {
     Ok(match number {
@@ -192,24 +225,6 @@ fn convert_to_kind(number: Number, dtype: DType) -> Number {
         Number::Int(v) if dtype.is_float() => Number::Float(v as f64),
         other => other,
     }
-}
-
-/// Converts a node's arguments to operands and attributes of the op `op`. Leaves the parameters in
-/// `without` to the caller.
-pub(crate) fn convert(
-    import: &mut Import<'_>,
-    op: &str,
-    given: &NodeArgs<'_>,
-    without: &[&str],
-    results: &[Option<Recorded>],
-) -> Lowered<Converted> {
-    let mut binder = Binder::new(import, op, given, results)?;
-    for (index, param) in given.signature.params.iter().enumerate().take(given.args.len()) {
-        if !without.contains(&param.name.as_str()) {
-            binder.bind(import, index, false)?;
-        }
-    }
-    binder.finish(import)
 }
 
 /// Converts the arguments of a call, one after another.
@@ -231,14 +246,10 @@ pub(crate) struct Binder<'g> {
 
 impl<'g> Binder<'g> {
     /// Begins a call of the op `op`.
-    pub(crate) fn new(
-        import: &Import<'_>,
-        op: &'g str,
-        given: &'g NodeArgs<'g>,
-        results: &'g [Option<Recorded>],
-    ) -> Lowered<Binder<'g>> {
+    pub(crate) fn new(node: &Node<'g, '_>, op: &'g str) -> Lowered<Binder<'g>> {
+        let (given, results) = (node.given, node.results);
         let name = &given.signature.name;
-        let schema = import.schema(op).map_err(|refusal| match refusal {
+        let schema = node.import.schema(op).map_err(|refusal| match refusal {
             Refusal::Unsupported { help, .. } => {
                 missing(name, format!("there is no op that does what {name} does"), help)
             }
@@ -414,9 +425,7 @@ impl<'g> Binder<'g> {
         let Binder { mut converted, mut absent, mut position, in_list, factors, .. } = self;
         for (k, number) in factors {
             let Some(operand) = converted.inputs.get_mut(k) else { continue };
-            let scaled = import.call("mul", &[*operand, number], Attrs::new())?;
-            *operand =
-                scaled.first().copied().ok_or_else(|| unsupported("mul returns no tensor"))?;
+            *operand = import.apply("mul", &[*operand, number])?;
         }
         // Absent operands at the end and behind a list are left out of the attribute. In a list,
         // positions count from the start of the list, and `position` does not apply.
