@@ -32,24 +32,10 @@ const IGNORED: &[&str] = &[
     "unsafe",
 ];
 
-/// Ops with an argument that is a factor of one operand, and the number of that operand. Ours take
-/// a real number; a complex one is multiplied by the operand before.
-const FACTORS: &[(&str, &str, usize)] = &[
-    ("add", "alpha", 1),
-    ("sub", "alpha", 1),
-    ("addcmul", "value", 1),
-    ("addcdiv", "value", 1),
-    ("addmm", "alpha", 1),
-    ("addmm", "beta", 0),
-    ("addmv", "alpha", 1),
-    ("addmv", "beta", 0),
-    ("addbmm", "alpha", 1),
-    ("addbmm", "beta", 0),
-    ("addr", "alpha", 1),
-    ("addr", "beta", 0),
-    ("baddbmm", "alpha", 1),
-    ("baddbmm", "beta", 0),
-];
+/// Ops whose arguments `alpha` and `value` are factors of the second operand, and `beta` one of the
+/// first. Ours take a real number; a complex one is multiplied by the operand before.
+const SCALED: &[&str] =
+    &["add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "baddbmm", "sub"];
 
 /// The operands and attributes of a call.
 #[derive(Debug, Default)]
@@ -353,14 +339,18 @@ impl<'g> Binder<'g> {
             (Ty::Tensor | Ty::Tensors, _) => return Err(wrong(param)),
             (_, Arg::None) => {}
             (Ty::Scalar, Arg::Opaque) => {
-                let plain = self.op.trim_end_matches('_');
-                let mut factors = FACTORS.iter().filter(|(op, ..)| *op == plain);
+                let factor = match name.as_str() {
+                    "beta" => Some(0),
+                    "alpha" | "value" => Some(1),
+                    _ => None,
+                };
+                let factor = factor.filter(|_| SCALED.contains(&self.op.trim_end_matches('_')));
                 let attr = self.schema.attrs().iter().find(|attr| attr.name == *name);
                 let replaces =
                     attr.is_some_and(|attr| matches!(attr.presence, Presence::InsteadOf(_)));
-                if let Some((.., operand)) = factors.find(|(_, factor, _)| factor == name) {
+                if let Some(operand) = factor {
                     let number = import.complex_number(index, &given.args)?;
-                    self.factors.push((*operand, number));
+                    self.factors.push((operand, number));
                 } else if replaces || !knows && self.needs_operand() {
                     let number = import.complex_number(index, &given.args)?;
                     self.operand(number);

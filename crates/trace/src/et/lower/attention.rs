@@ -4,7 +4,7 @@
 use millstream_ops::args::ABSENT;
 use millstream_types::Attrs;
 
-use super::{Made, Node, ints, optional};
+use super::{Made, Node, ints};
 use crate::et::args::Converted;
 use crate::et::import::{Import, Lowered, Val, unsupported};
 use crate::et::value::{Arg, Recorded};
@@ -209,10 +209,13 @@ fn backward(node: &mut Node<'_, '_>, operands: Operands) -> Lowered<Made> {
     let wanted: Vec<i64> = (0..3).map(is_made).chain([has_bias]).map(i64::from).collect();
     attrs.set("output_mask", wanted);
     let [grad, query, key, value, out, sums] = [grad, query, key, value, out, sums].map(Some);
-    let (inputs, absent) = optional(&[grad, query, key, value, bias, out, sums, mask]);
-    if let Some(absent) = absent.get(ABSENT) {
-        attrs.set(ABSENT, absent.clone());
+    let operands = [grad, query, key, value, bias, out, sums, mask];
+    let last = operands.iter().rposition(Option::is_some).unwrap_or(0);
+    let absent: Vec<i64> = (0..last as i64).filter(|&k| operands[k as usize].is_none()).collect();
+    if !absent.is_empty() {
+        attrs.set(ABSENT, absent);
     }
+    let inputs = operands.into_iter().flatten().collect();
     let made = node.import.made(&format!("{OP}_backward"), Converted { inputs, attrs })?;
     let made = made.into_iter().enumerate().take(node.results.len());
     let turned_back = made.map(|(k, val)| {

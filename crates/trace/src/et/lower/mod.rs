@@ -15,7 +15,6 @@ mod rules;
 mod special;
 mod views;
 
-use millstream_ops::args::ABSENT;
 use millstream_ops::{OpRegistry, composite};
 use millstream_types::{AttrValue, Attrs, DType};
 
@@ -29,8 +28,7 @@ use crate::et::lower::foreach::foreach;
 use crate::et::lower::out::with_outs;
 use crate::et::lower::random::{RANDOM, random, recorded};
 use crate::et::lower::special::{
-    alignment, bincount, distinct, embedding_bag, fill, filled, masked_index, read_both,
-    with_statistics,
+    alignment, bincount, distinct, embedding_bag, fill, masked_index, with_statistics,
 };
 use crate::et::lower::views::{copied_view, scattered_view};
 use crate::et::signature::Signature;
@@ -138,16 +136,9 @@ pub(crate) fn node(
         )));
     }
     for (k, (recorded, val)) in results.iter().zip(made).enumerate() {
-        match (recorded, val) {
-            (Some(recorded), Some(val)) => import.bind_result(k, recorded, val)?,
-            (Some(recorded), None) => {
-                return Err(Refusal::Wrong(format!(
-                    "result {k} is absent, and the trace has {}",
-                    recorded.brief()
-                )));
-            }
-            (None, _) => {}
-        }
+        let Some(recorded) = recorded else { continue };
+        let absent = || format!("result {k} is absent, and the trace has {}", recorded.brief());
+        import.bind_result(k, recorded, val.ok_or_else(|| Refusal::Wrong(absent()))?)?;
     }
     Ok(())
 }
@@ -207,25 +198,25 @@ fn one(node: &mut Node<'_, '_>, base: &str) -> Lowered<Made> {
         // Before a recurrent layer, an empty tensor becomes the buffer of its weights, which the
         // layer is given one by one as well.
         "set_" if is_empty(node.given) => {
-            let views = node.results.iter().map(Option::as_ref);
-            return views
-                .map(|recorded| recorded.map(|r| node.import.buffer(r)).transpose())
-                .collect();
+            let view =
+                |of: &Option<Recorded>| of.as_ref().map(|of| node.import.buffer(of)).transpose();
+            return node.results.iter().map(view).collect();
         }
-        "_local_scalar_dense" => {
-            let val = node.tensor("self")?;
-            node.import.read(val)?;
+        // Questions whose answers are no tensors read their operands.
+        "_local_scalar_dense" | "equal" | "allclose" => {
+            for name in ["self", "other"].into_iter().filter(|name| node.given.has_tensor(name)) {
+                let val = node.tensor(name)?;
+                node.import.read(val)?;
+            }
             return Ok(Vec::new());
         }
-        "equal" | "allclose" => return read_both(node),
         // A dimension of length 0 has no elements to return.
         "unbind" | "unbind_copy"
             if node.results.is_empty() && !node.given.signature.name.ends_with("out") =>
         {
             return Ok(Vec::new());
         }
-        "zero_" | "fill_" => return fill(node),
-        "fill" | "zero" => return filled(node),
+        "fill" | "fill_" | "zero" | "zero_" => return fill(node, base),
         _ => {}
     }
     if let Some(made) = generated(node, base)? {
@@ -333,20 +324,12 @@ fn write_back(node: &mut Node<'_, '_>, made: Made) -> Lowered<Made> {
     node.import.copied_to(target, made)
 }
 
-/// Returns the operands that are given, and the argument that lists the absent ones before others.
-fn optional(operands: &[Option<Val>]) -> (Vec<Val>, Attrs) {
-    let last = operands.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-    let absent: Vec<i64> = (0..last).filter(|&k| operands[k].is_none()).map(|k| k as i64).collect();
-    let attrs = if absent.is_empty() { Attrs::new() } else { Attrs::new().with(ABSENT, absent) };
-    (operands.iter().copied().flatten().collect(), attrs)
-}
-
 /// Calls the op of this name with the node's arguments.
 fn same(node: &mut Node<'_, '_>, op: &str) -> Lowered<Made> {
     let mut converted = node.convert(op, &[])?;
     // Some of PyTorch's kernels compute more than the mask requests, as that of a grid's samples.
     if let Some(mask) = converted.attrs.ints("output_mask")? {
-        let is_made = |k: usize| node.results.get(k).is_some_and(Option::is_some);
+        let is_made = |k: usize| node.result(k).is_some();
         let made = mask.iter().enumerate().map(|(k, &m)| i64::from(m != 0 || is_made(k)));
         converted.attrs.set("output_mask", made.collect::<Vec<i64>>());
     }
@@ -354,14 +337,12 @@ fn same(node: &mut Node<'_, '_>, op: &str) -> Lowered<Made> {
         return node.import.made(op, converted);
     }
     let inferred = node.import.infer(op, &converted.inputs, &converted.attrs)?;
-    let writes = inferred.accesses.iter().any(|access| access.writes());
-    if writes
-        && !node.given.signature.writes
-        && !UNDECLARED_WRITES.contains(&node.given.signature.base())
-    {
+    let signature = node.given.signature;
+    let may_write = signature.writes || UNDECLARED_WRITES.contains(&signature.base());
+    if !may_write && inferred.accesses.iter().any(|access| access.writes()) {
         return Err(unsupported(format!(
             "'{op}' changes its operand, and {} returns a new tensor",
-            node.given.signature.name
+            signature.name
         )));
     }
     node.import.made(op, converted)

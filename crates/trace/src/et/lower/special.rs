@@ -11,40 +11,22 @@ use crate::et::import::{Lowered, Refusal, Val, unsupported};
 use crate::et::value::Arg;
 use crate::number::Number;
 
-/// Reads the operands of a question whose answer is no tensor.
-pub(super) fn read_both(node: &mut Node<'_, '_>) -> Lowered<Made> {
-    for name in ["self", "other"] {
-        let val = node.tensor(name)?;
-        node.import.read(val)?;
+/// Lowers `fill_` and `zero_`, and `fill` and `zero`, which leave their operand as it is and return
+/// a new tensor of its layout.
+pub(super) fn fill(node: &mut Node<'_, '_>, base: &str) -> Lowered<Made> {
+    let mut target = node.tensor("self")?;
+    if !base.ends_with('_') {
+        let spec = node.import.spec(target).clone();
+        let attrs = Attrs::new()
+            .with("shape", ints(spec.shape()))
+            .with("value", 0i64)
+            .with("dtype", spec.dtype)
+            .with("strides", ints(layouts::preserved(&spec)?.strides()));
+        target = node.import.one("full", &[], attrs)?;
+        if base == "zero" {
+            return Ok(vec![Some(target)]);
+        }
     }
-    Ok(Vec::new())
-}
-
-/// Lowers `fill_` and `zero_`.
-pub(super) fn fill(node: &mut Node<'_, '_>) -> Lowered<Made> {
-    let target = node.tensor("self")?;
-    fill_target(node, target)
-}
-
-/// Lowers `fill` and `zero`, which leave their operand as it is and return a new tensor of its
-/// layout.
-pub(super) fn filled(node: &mut Node<'_, '_>) -> Lowered<Made> {
-    let like = node.tensor("self")?;
-    let spec = node.import.spec(like).clone();
-    let attrs = Attrs::new()
-        .with("shape", ints(spec.shape()))
-        .with("value", 0i64)
-        .with("dtype", spec.dtype)
-        .with("strides", ints(layouts::preserved(&spec)?.strides()));
-    let target = node.import.one("full", &[], attrs)?;
-    match node.given.signature.base() {
-        "zero" => Ok(vec![Some(target)]),
-        _ => fill_target(node, target),
-    }
-}
-
-/// Sets every element of a tensor to the node's argument `value`, or to 0 without one.
-fn fill_target(node: &mut Node<'_, '_>, target: Val) -> Lowered<Made> {
     let value = match node.given.get("value") {
         None => AttrValue::Int(0),
         Some((at, Arg::Tensor(tensor))) => {
@@ -105,7 +87,7 @@ pub(super) fn distinct(node: &mut Node<'_, '_>, name: &str) -> Lowered<Made> {
         .with("consecutive", name.contains("consecutive"))
         .with("return_inverse", inverse)
         .with("return_counts", counts);
-    let mut order: Vec<usize> = (0..node.import.spec(x).shape().len()).collect();
+    let mut order: Vec<usize> = (0..node.import.spec(x).shape().len().max(1)).collect();
     let dim = node.given.int("dim")?.map(|dim| dimension(dim, order.len())).transpose()?;
     if let Some(dim) = dim {
         order[..=dim].rotate_right(1);
@@ -152,19 +134,21 @@ pub(super) fn alignment(node: &mut Node<'_, '_>, op: &str) -> Lowered<Made> {
             let variables = node.tensor("log_alpha")?;
             node.import.spec(variables).shape().last().copied()
         }
-        false => match node.result(1) {
-            Some(variables) => variables.shape.last().copied(),
-            None => return Err(unsupported("a loss of alignments without its variables")),
-        },
+        false => {
+            let variables = node.result(1).map(|variables| variables.shape.last().copied());
+            variables.ok_or_else(|| unsupported("a loss of alignments without its variables"))?
+        }
     };
     let mut operands = Vec::new();
-    let (before, behind) = (["grad", "log_probs", "targets"], "neg_log_likelihood");
-    for name in before.into_iter().chain(["input_lengths", "target_lengths", behind]) {
-        if name.ends_with("_lengths") {
-            operands.push(sequence_lengths(node, name)?);
-        } else if op.ends_with("backward") || ["log_probs", "targets"].contains(&name) {
+    for name in ["grad", "log_probs", "targets"] {
+        if node.given.get(name).is_some() {
             operands.push(node.tensor(name)?);
         }
+    }
+    operands.push(sequence_lengths(node, "input_lengths")?);
+    operands.push(sequence_lengths(node, "target_lengths")?);
+    if op.ends_with("backward") {
+        operands.push(node.tensor("neg_log_likelihood")?);
     }
     let most = (states.unwrap_or(1) as i64 - 1) / 2;
     let mut attrs = Attrs::new().with("max_target_length", most);
@@ -186,12 +170,13 @@ pub(super) fn with_statistics(node: &mut Node<'_, '_>, mut made: Made) -> Lowere
             continue;
         }
         let running = node.tensor(name)?;
-        let used = if k == 1 {
-            node.import.apply("clone", &[running])?
-        } else {
-            let sum = Attrs::new().with("other", eps.clone());
-            let sum = node.import.one("add", &[running], sum)?;
-            node.import.apply("rsqrt", &[sum])?
+        let used = match k {
+            1 => node.import.apply("clone", &[running])?,
+            _ => {
+                let sum = Attrs::new().with("other", eps.clone());
+                let sum = node.import.one("add", &[running], sum)?;
+                node.import.apply("rsqrt", &[sum])?
+            }
         };
         made[k] = Some(node.import.cast(used, recorded.dtype)?);
     }
