@@ -348,17 +348,16 @@ impl<'g> Binder<'g> {
                 let attr = self.schema.attrs().iter().find(|attr| attr.name == *name);
                 let replaces =
                     attr.is_some_and(|attr| matches!(attr.presence, Presence::InsteadOf(_)));
-                if let Some(operand) = factor {
-                    let number = import.complex_number(index, &given.args)?;
-                    self.factors.push((operand, number));
-                } else if replaces || !knows && self.needs_operand() {
-                    let number = import.complex_number(index, &given.args)?;
-                    self.operand(number);
-                } else {
+                if factor.is_none() && !replaces && (knows || !self.needs_operand()) {
                     return Err(unsupported(format!(
                         "its argument '{name}' is a complex number, which '{}' does not take",
                         self.op
                     )));
+                }
+                let number = import.complex_number(index, &given.args)?;
+                match factor {
+                    Some(operand) => self.factors.push((operand, number)),
+                    None => self.operand(number),
                 }
             }
             (Ty::Scalar, Arg::Int(_) | Arg::Float(_) | Arg::Bool(_))

@@ -16,10 +16,8 @@ pub(super) fn is_creation(base: &str) -> bool {
 
 /// Lowers a creation op to `full`.
 pub(super) fn create(node: &mut Node<'_, '_>, base: &str) -> Lowered<Made> {
-    let of = match base.ends_with("_like") || base.starts_with("new_") {
-        true => Some(node.tensor("self")?),
-        false => None,
-    };
+    let is_alike = base.ends_with("_like") || base.starts_with("new_");
+    let of = is_alike.then(|| node.tensor("self")).transpose()?;
     let of = of.map(|val| node.import.spec(val).clone());
     let name = if base == "scalar_tensor" { "s" } else { "fill_value" };
     let complex = match node.given.get(name) {
