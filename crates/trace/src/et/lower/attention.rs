@@ -78,11 +78,11 @@ fn operands(node: &mut Node<'_, '_>, kind: &str, is_turned: bool) -> Lowered<Ope
             return Err(unsupported(format!("its argument '{name}' is not supported")));
         }
     }
-    let [query, key, value] = ["query", "key", "value"].map(|name| {
+    let mut operand = |name: &str| -> Lowered<Val> {
         let x = node.tensor(name)?;
         turned(node.import, x, is_turned)
-    });
-    let (query, key, value) = (query?, key?, value?);
+    };
+    let (query, key, value) = (operand("query")?, operand("key")?, operand("value")?);
     let bias = ["attn_bias", "bias"].into_iter().find(|name| given.has_tensor(name));
     let mut bias = bias.map(|name| node.tensor(name)).transpose()?;
     let mut attrs = Attrs::new();

@@ -3,6 +3,7 @@
 use millstream_types::{Attrs, DType};
 
 use super::{Made, Node, formula, write_back};
+use crate::et::args::Converted;
 use crate::et::import::{Import, Lowered, Val, unsupported};
 use crate::et::value::Arg;
 
@@ -65,12 +66,7 @@ fn fixed(node: &mut Node<'_, '_>, base: &str) -> Lowered<Made> {
     if base == "native_dropout" {
         let x = node.tensor("input")?;
         let attrs = Attrs::new().with("p", 0.0).with("train", false);
-        return Ok(node
-            .import
-            .call("native_dropout", &[x], attrs)?
-            .into_iter()
-            .map(Some)
-            .collect());
+        return node.import.made("native_dropout", Converted { inputs: vec![x], attrs });
     }
     let x = node.tensor("self")?;
     let upper = node.given.float("upper", 1.0 / 3.0)?;
