@@ -11,6 +11,7 @@ use millstream_ops::{ArgDoc, Op, Presence};
 use millstream_types::{AttrValue, Attrs, DType};
 
 use crate::et::import::{Import, Lowered, Refusal, Val, missing, unsupported};
+use crate::et::lower::Node;
 use crate::et::signature::{Param, Signature, Ty};
 use crate::et::value::{Arg, Recorded};
 use crate::number::Number;
@@ -31,24 +32,10 @@ const IGNORED: &[&str] = &[
     "unsafe",
 ];
 
-/// Ops with an argument that is a factor of one operand, and the number of that operand. Ours take
-/// a real number; a complex one is multiplied by the operand before.
-const FACTORS: &[(&str, &str, usize)] = &[
-    ("add", "alpha", 1),
-    ("sub", "alpha", 1),
-    ("addcmul", "value", 1),
-    ("addcdiv", "value", 1),
-    ("addmm", "alpha", 1),
-    ("addmm", "beta", 0),
-    ("addmv", "alpha", 1),
-    ("addmv", "beta", 0),
-    ("addbmm", "alpha", 1),
-    ("addbmm", "beta", 0),
-    ("addr", "alpha", 1),
-    ("addr", "beta", 0),
-    ("baddbmm", "alpha", 1),
-    ("baddbmm", "beta", 0),
-];
+/// Ops whose arguments `alpha` and `value` are factors of the second operand, and `beta` one of the
+/// first. Ours take a real number; a complex one is multiplied by the operand before.
+const SCALED: &[&str] =
+    &["add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "baddbmm", "sub"];
 
 /// The operands and attributes of a call.
 #[derive(Debug, Default)]
@@ -116,6 +103,14 @@ impl<'a> NodeArgs<'a> {
         }
     }
 
+    /// Returns the tensors of the list of this name.
+    pub(crate) fn tensors(&self, import: &mut Import<'_>, name: &str) -> Lowered<Vec<Val>> {
+        match self.get(name) {
+            Some((at, Arg::List(list))) => tensors(import, name, at, list),
+            _ => Err(Refusal::Wrong(format!("'{name}': expected tensors"))),
+        }
+    }
+
     /// Returns the list of integers of this name.
     pub(crate) fn ints(&self, name: &str) -> Lowered<Option<Vec<i64>>> {
         match self.get(name) {
@@ -151,6 +146,16 @@ impl<'a> NodeArgs<'a> {
         }
     }
 
+    /// Returns the number of this name, or a default.
+    pub(crate) fn float(&self, name: &str, default: f64) -> Lowered<f64> {
+        match self.get(name).map(|_| self.number(name)).transpose()? {
+            None => Ok(default),
+            Some(Number::Int(v)) => Ok(v as f64),
+            Some(Number::Float(v)) => Ok(v),
+            Some(Number::Bool(_)) => Err(Refusal::Wrong(format!("'{name}': expected a number"))),
+        }
+    }
+
     /// Returns whether the argument of this name is a tensor.
     pub(crate) fn has_tensor(&self, name: &str) -> bool {
         matches!(self.get(name), Some((_, Arg::Tensor(_))))
@@ -175,6 +180,20 @@ impl<'a> NodeArgs<'a> {
     }
 }
 
+/// Returns the tensors of the argument `at`, a list, or of a list in it.
+pub(crate) fn tensors(
+    import: &mut Import<'_>,
+    name: &str,
+    at: usize,
+    list: &[Arg],
+) -> Lowered<Vec<Val>> {
+    let tensor = |arg: &Arg| match arg {
+        Arg::Tensor(tensor) => import.resolve(tensor, at),
+        _ => Err(Refusal::Wrong(format!("'{name}': expected tensors"))),
+    };
+    list.iter().map(tensor).collect()
+}
+
 /// Converts a number to an attribute.
 pub(crate) fn number_attr(number: Number) -> Lowered<AttrValue> {
     Ok(match number {
@@ -192,24 +211,6 @@ fn convert_to_kind(number: Number, dtype: DType) -> Number {
         Number::Int(v) if dtype.is_float() => Number::Float(v as f64),
         other => other,
     }
-}
-
-/// Converts a node's arguments to operands and attributes of the op `op`. Leaves the parameters in
-/// `without` to the caller.
-pub(crate) fn convert(
-    import: &mut Import<'_>,
-    op: &str,
-    given: &NodeArgs<'_>,
-    without: &[&str],
-    results: &[Option<Recorded>],
-) -> Lowered<Converted> {
-    let mut binder = Binder::new(import, op, given, results)?;
-    for (index, param) in given.signature.params.iter().enumerate().take(given.args.len()) {
-        if !without.contains(&param.name.as_str()) {
-            binder.bind(import, index, false)?;
-        }
-    }
-    binder.finish(import)
 }
 
 /// Converts the arguments of a call, one after another.
@@ -231,14 +232,10 @@ pub(crate) struct Binder<'g> {
 
 impl<'g> Binder<'g> {
     /// Begins a call of the op `op`.
-    pub(crate) fn new(
-        import: &Import<'_>,
-        op: &'g str,
-        given: &'g NodeArgs<'g>,
-        results: &'g [Option<Recorded>],
-    ) -> Lowered<Binder<'g>> {
+    pub(crate) fn new(node: &Node<'g, '_>, op: &'g str) -> Lowered<Binder<'g>> {
+        let (given, results) = (node.given, node.results);
         let name = &given.signature.name;
-        let schema = import.schema(op).map_err(|refusal| match refusal {
+        let schema = node.import.schema(op).map_err(|refusal| match refusal {
             Refusal::Unsupported { help, .. } => {
                 missing(name, format!("there is no op that does what {name} does"), help)
             }
@@ -342,22 +339,25 @@ impl<'g> Binder<'g> {
             (Ty::Tensor | Ty::Tensors, _) => return Err(wrong(param)),
             (_, Arg::None) => {}
             (Ty::Scalar, Arg::Opaque) => {
-                let plain = self.op.trim_end_matches('_');
-                let mut factors = FACTORS.iter().filter(|(op, ..)| *op == plain);
+                let factor = match name.as_str() {
+                    "beta" => Some(0),
+                    "alpha" | "value" => Some(1),
+                    _ => None,
+                };
+                let factor = factor.filter(|_| SCALED.contains(&self.op.trim_end_matches('_')));
                 let attr = self.schema.attrs().iter().find(|attr| attr.name == *name);
                 let replaces =
                     attr.is_some_and(|attr| matches!(attr.presence, Presence::InsteadOf(_)));
-                if let Some((.., operand)) = factors.find(|(_, factor, _)| factor == name) {
-                    let number = import.complex_number(index, &given.args)?;
-                    self.factors.push((*operand, number));
-                } else if replaces || !knows && self.needs_operand() {
-                    let number = import.complex_number(index, &given.args)?;
-                    self.operand(number);
-                } else {
+                if factor.is_none() && !replaces && (knows || !self.needs_operand()) {
                     return Err(unsupported(format!(
                         "its argument '{name}' is a complex number, which '{}' does not take",
                         self.op
                     )));
+                }
+                let number = import.complex_number(index, &given.args)?;
+                match factor {
+                    Some(operand) => self.factors.push((operand, number)),
+                    None => self.operand(number),
                 }
             }
             (Ty::Scalar, Arg::Int(_) | Arg::Float(_) | Arg::Bool(_))
@@ -414,9 +414,7 @@ impl<'g> Binder<'g> {
         let Binder { mut converted, mut absent, mut position, in_list, factors, .. } = self;
         for (k, number) in factors {
             let Some(operand) = converted.inputs.get_mut(k) else { continue };
-            let scaled = import.call("mul", &[*operand, number], Attrs::new())?;
-            *operand =
-                scaled.first().copied().ok_or_else(|| unsupported("mul returns no tensor"))?;
+            *operand = import.apply("mul", &[*operand, number])?;
         }
         // Absent operands at the end and behind a list are left out of the attribute. In a list,
         // positions count from the start of the list, and `position` does not apply.

@@ -7,10 +7,10 @@
 
 use millstream_types::{AttrValue, Attrs, DType};
 
-use crate::et::args::NodeArgs;
+use crate::et::args::{self, NodeArgs};
 use crate::et::groups::{Group, Noted};
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
-use crate::et::lower::one_call;
+use crate::et::lower::{Made, Node, ints};
 use crate::et::value::Arg;
 use crate::program::StreamRef;
 
@@ -29,7 +29,8 @@ struct Collective<'c, 'a, 'n> {
 }
 
 /// Lowers an op of the namespace `c10d`; returns the tensors that the op changes as its results.
-pub(crate) fn lower(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Vec<Option<Val>>> {
+pub(crate) fn lower(node: &mut Node<'_, '_>) -> Lowered<Made> {
+    let (import, given) = (&mut *node.import, node.given);
     if given.signature.name == WAIT {
         return Ok(vec![Some(given.tensor(import, "tensor")?)]);
     }
@@ -200,10 +201,7 @@ impl Collective<'_, '_, '_> {
 
     /// Returns the tensors of a list.
     fn list(&mut self, name: &str) -> Lowered<Vec<Val>> {
-        match self.given.get(name) {
-            Some((at, Arg::List(list))) => self.tensors(name, at, list),
-            _ => Err(Refusal::Wrong(format!("'{name}': expected tensors"))),
-        }
+        self.given.tensors(self.import, name)
     }
 
     /// Returns the tensors of the only list in a list; none of an empty one.
@@ -212,18 +210,9 @@ impl Collective<'_, '_, '_> {
         let Some((at, Arg::List(lists))) = self.given.get(name) else { return Err(wrong()) };
         match &lists[..] {
             [] => Ok(None),
-            [Arg::List(list)] => self.tensors(name, at, list).map(Some),
+            [Arg::List(list)] => args::tensors(self.import, name, at, list).map(Some),
             _ => Err(wrong()),
         }
-    }
-
-    fn tensors(&mut self, name: &str, at: usize, list: &[Arg]) -> Lowered<Vec<Val>> {
-        list.iter()
-            .map(|arg| match arg {
-                Arg::Tensor(tensor) => self.import.resolve(tensor, at),
-                _ => Err(Refusal::Wrong(format!("'{name}': expected tensors"))),
-            })
-            .collect()
     }
 
     /// Returns the only tensor of a list.
@@ -304,20 +293,19 @@ impl Collective<'_, '_, '_> {
 
     /// Returns a tensor's elements in one dimension.
     fn flat(&mut self, x: Val) -> Lowered<Val> {
-        one_call(self.import, "reshape", &[x], Attrs::new().with("shape", vec![-1i64]))
+        self.import.reshaped(x, vec![-1])
     }
 
     /// Returns the elements of tensors, one after the other.
     fn joined(&mut self, xs: &[Val]) -> Lowered<Val> {
         let flat: Vec<Val> = xs.iter().map(|&x| self.flat(x)).collect::<Lowered<_>>()?;
-        one_call(self.import, "cat", &flat, Attrs::new().with("dim", 0i64))
+        self.import.one("cat", &flat, Attrs::new().with("dim", 0i64))
     }
 
     /// Returns a new tensor of so many elements.
     fn new_like(&mut self, of: &[Val], numel: i64) -> Lowered<Val> {
         let dtype = of.first().map_or(DType::F32, |&val| self.import.spec(val).dtype);
-        let attrs = Attrs::new().with("shape", vec![numel]).with("value", 0i64);
-        one_call(self.import, "full", &[], attrs.with("dtype", dtype))
+        self.import.full(vec![numel], 0i64, dtype)
     }
 
     /// Copies the elements of a tensor into others, one after the other.
@@ -326,12 +314,9 @@ impl Collective<'_, '_, '_> {
         for &target in into {
             let spec = self.import.spec(target).clone();
             let length = spec.numel() as i64;
-            let part = Attrs::new().with("dim", 0i64).with("start", start).with("length", length);
-            let part = one_call(self.import, "narrow", &[whole], part)?;
-            let shape: Vec<i64> = spec.shape().iter().map(|&d| d as i64).collect();
-            let part =
-                one_call(self.import, "reshape", &[part], Attrs::new().with("shape", shape))?;
-            self.import.call("copy_", &[target, part], Attrs::new())?;
+            let part = self.import.narrow(whole, 0, start, length)?;
+            let part = self.import.reshaped(part, ints(spec.shape()))?;
+            self.import.apply("copy_", &[target, part])?;
             start += length;
         }
         Ok(())

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use millstream_types::layout::contiguous_strides;
-use millstream_types::{AttrValue, Attrs, DType, Dims, Layout, TensorSpec};
+use millstream_types::{Attrs, DType, Dims, Layout, TensorSpec};
 
-use super::{Import, Initial, Lazy, Lowered, Refusal, StorageIndex, TensorState, Val, unsupported};
+use super::{Import, Initial, Lazy, Lowered, Refusal, StorageIndex, TensorState, Val};
 use crate::data::Data;
+use crate::et::lower::ints;
 use crate::et::raw_form::NodeForm;
 use crate::et::sidecar_notes::Const;
 use crate::et::value::{self, Recorded};
@@ -184,7 +185,7 @@ impl Import<'_> {
         };
         let strides = match given.strides.clone().or_else(seen) {
             Some(strides) => strides,
-            None => contiguous_strides(&given.shape).map_err(|e| e.to_string())?,
+            None => contiguous_strides(&given.shape)?,
         };
         let spec = given.spec(&strides, base)?;
         let bytes = storage.bytes;
@@ -198,30 +199,23 @@ impl Import<'_> {
     /// Appends a call that returns a view of a tensor's storage.
     pub(crate) fn view(&mut self, of: Val, spec: &TensorSpec) -> Lowered<Val> {
         let of = match (self.spec(of).dtype.is_complex(), spec.dtype.is_complex()) {
-            (true, false) => self.reinterpreted("view_as_real", of)?,
+            (true, false) => self.apply("view_as_real", &[of])?,
             (false, true) => self.pairs(of)?,
             _ => of,
         };
-        let ints = |dims: &[usize]| AttrValue::Ints(dims.iter().map(|&d| d as i64).collect());
-        let mut attrs = Attrs::new();
-        attrs.set("size", ints(spec.shape()));
-        attrs.set("stride", ints(spec.layout.strides()));
-        attrs.set("storage_offset", spec.layout.offset() as i64);
-        let views = self.call("as_strided", &[of], attrs)?;
-        views.first().copied().ok_or_else(|| unsupported("as_strided returns no view"))
-    }
-
-    fn reinterpreted(&mut self, op: &str, of: Val) -> Lowered<Val> {
-        let views = self.call(op, &[of], Attrs::new())?;
-        views.first().copied().ok_or_else(|| unsupported(format!("{op} returns no view")))
+        let attrs = Attrs::new()
+            .with("size", ints(spec.shape()))
+            .with("stride", ints(spec.layout.strides()))
+            .with("storage_offset", spec.layout.offset() as i64);
+        self.one("as_strided", &[of], attrs)
     }
 
     /// Returns a view of the first pair of a storage as a complex number.
     fn pairs(&mut self, of: Val) -> Lowered<Val> {
-        let layout = Layout::strided(&[2], &[1], 0).map_err(|e| e.to_string())?;
-        let spec = TensorSpec::new(self.spec(of).dtype, layout).map_err(|e| e.to_string())?;
+        let layout = Layout::strided(&[2], &[1], 0)?;
+        let spec = TensorSpec::new(self.spec(of).dtype, layout)?;
         let pair = self.view(of, &spec)?;
-        self.reinterpreted("view_as_complex", pair)
+        self.apply("view_as_complex", &[pair])
     }
 
     /// Grows a storage to the given size; returns whether it exists before the program. Storages
@@ -241,7 +235,7 @@ impl Import<'_> {
     ) -> Lowered<Val> {
         let strides = match &given.strides {
             Some(strides) => strides.clone(),
-            None => contiguous_strides(&given.shape).map_err(|e| e.to_string())?,
+            None => contiguous_strides(&given.shape)?,
         };
         let spec = given.spec(&strides, 0)?;
         let name = format!("n{}.{}", self.node, self.tensors.len());
@@ -267,7 +261,7 @@ impl Import<'_> {
 
     /// Defines a tensor of no dimensions with this number.
     pub(crate) fn number(&mut self, number: Number, dtype: DType) -> Lowered<Val> {
-        let spec = TensorSpec::contiguous(dtype, &[]).map_err(|e| e.to_string())?;
+        let spec = TensorSpec::contiguous(dtype, &[])?;
         let name = format!("n{}.{}", self.node, self.tensors.len());
         Ok(self.add_initial(name, spec, Data::Fill(number), true))
     }
@@ -279,7 +273,7 @@ impl Import<'_> {
         dtype: DType,
     ) -> Lowered<Val> {
         let numbers: Arc<[Number]> = numbers.into_iter().collect();
-        let spec = TensorSpec::contiguous(dtype, &[numbers.len()]).map_err(|e| e.to_string())?;
+        let spec = TensorSpec::contiguous(dtype, &[numbers.len()])?;
         let name = format!("n{}.{}", self.node, self.tensors.len());
         Ok(self.add_initial(name, spec, Data::Listed(numbers), true))
     }
@@ -356,30 +350,21 @@ impl Import<'_> {
 impl Import<'_> {
     /// Copies a tensor to other strides.
     fn relaid(&mut self, val: Val, strides: &[usize]) -> Lowered<Val> {
-        let ints = |dims: &[usize]| dims.iter().map(|&d| d as i64).collect::<Vec<i64>>();
         let (spec, lazy) = (self.spec(val).clone(), self.lazy(val));
         if lazy != Lazy::NONE {
             let stored = self.as_lazy(val, Lazy::NONE)?;
             let relaid = self.relaid(stored, strides)?;
             return self.as_lazy(relaid, lazy);
         }
-        let layout = Layout::strided(spec.shape(), strides, 0).map_err(|e| e.to_string())?;
+        let layout = Layout::strided(spec.shape(), strides, 0)?;
         if layout.covers(layout.numel()) {
             let attrs = Attrs::new().with("strides", ints(strides));
-            let copied = self.call("copy", &[val], attrs)?;
-            return copied.first().copied().ok_or_else(|| unsupported("copy returns no tensor"));
+            return self.one("copy", &[val], attrs);
         }
-        let attrs = Attrs::new()
-            .with("shape", vec![layout.span() as i64])
-            .with("value", 0i64)
-            .with("dtype", spec.dtype);
-        let whole = self.call("full", &[], attrs)?;
-        let whole = whole.first().copied();
-        let whole = whole.ok_or_else(|| unsupported("full returns no tensor"))?;
-        let target = TensorSpec::new(spec.dtype, layout).map_err(|e| e.to_string())?;
+        let whole = self.full(vec![layout.span() as i64], 0i64, spec.dtype)?;
+        let target = TensorSpec::new(spec.dtype, layout)?;
         let view = self.view(whole, &target)?;
-        self.call("copy_", &[view, val], Attrs::new())?;
-        Ok(view)
+        self.apply("copy_", &[view, val])
     }
 }
 

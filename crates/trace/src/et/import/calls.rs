@@ -14,7 +14,7 @@ impl Import<'_> {
     /// changed in place.
     pub(crate) fn call(&mut self, op: &str, inputs: &[Val], attrs: Attrs) -> Lowered<Vec<Val>> {
         match self.ops().composite(op) {
-            Some(composite) => self.expand(composite, inputs, &attrs),
+            Some(composite) => Ok(composite.expand(self, inputs, &attrs)?),
             None => self.emit(op, inputs, attrs, None, None),
         }
     }
@@ -130,8 +130,7 @@ impl Import<'_> {
                     OutputSpec::View { of, layout, dtype } => {
                         let of = &self.tensors[inputs[*of].0];
                         let (storage, lazy) = (of.storage, of.lazy);
-                        let spec = TensorSpec::new(dtype.unwrap_or(of.spec.dtype), layout.clone())
-                            .map_err(|e| e.to_string())?;
+                        let spec = TensorSpec::new(dtype.unwrap_or(of.spec.dtype), layout.clone())?;
                         let bytes = self.storages[storage.0].bytes;
                         if spec.span_bytes() > bytes && !self.grow(storage, spec.span_bytes()) {
                             return Err(Refusal::Wrong(format!(
@@ -203,7 +202,7 @@ impl Import<'_> {
                 bound.brief()
             )));
         };
-        let spec = TensorSpec::contiguous(bound.dtype, &shape).map_err(|e| e.to_string())?;
+        let spec = TensorSpec::contiguous(bound.dtype, &shape)?;
         let val = self.define_storage(name, spec, None);
         self.tensors[val.0].recorded = true;
         Ok(val)

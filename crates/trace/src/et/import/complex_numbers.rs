@@ -1,9 +1,9 @@
 //! Numbers among arguments that are complex. A trace does not record their values;
 //! `consts.json` has them as tensors.
 
-use millstream_types::{Attrs, DType, TensorSpec};
+use millstream_types::{DType, TensorSpec};
 
-use super::{Import, Lowered, Refusal, Val, unsupported};
+use super::{Import, Lowered, Refusal, Val};
 use crate::data::Data;
 use crate::et::sidecar_notes::Const;
 use crate::et::value::{self, Arg, Recorded};
@@ -28,8 +28,7 @@ impl Import<'_> {
         if seen.is_empty() || seen.iter().any(|other| other.dtype.part() == DType::F64) {
             return Ok(number);
         }
-        let made = self.call("cast", &[number], Attrs::new().with("dtype", DType::C64))?;
-        made.first().copied().ok_or_else(|| unsupported("cast returns no tensor"))
+        self.cast(number, DType::C64)
     }
 
     /// Returns a tensor of no dimensions with the complex number that an argument is, in c128.
@@ -40,7 +39,7 @@ impl Import<'_> {
             )));
         };
         let sidecar = sidecar.expected_as(DType::C128);
-        let spec = TensorSpec::contiguous(DType::C128, &[]).map_err(|e| e.to_string())?;
+        let spec = TensorSpec::contiguous(DType::C128, &[])?;
         if (sidecar.dtype(), sidecar.shape()) != (spec.dtype, spec.shape()) {
             return Err(Refusal::Wrong(format!(
                 "argument {arg} is a complex number, and consts.json has {}{:?} for it",

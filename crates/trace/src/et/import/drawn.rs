@@ -42,11 +42,10 @@ impl Import<'_> {
             )));
         };
         let sidecar = self.check_sidecar(sidecar, given)?;
-        let spec = TensorSpec::contiguous(given.dtype, &given.shape).map_err(|e| e.to_string())?;
+        let spec = TensorSpec::contiguous(given.dtype, &given.shape)?;
         let name = format!("n{}.{}", self.node, self.tensors.len());
         let data = self.add_initial(name, spec, Data::File(sidecar), true);
-        let made = self.call("clone", &[data], Attrs::new())?;
-        made.first().copied().ok_or_else(|| unsupported("clone returns no tensor"))
+        self.apply("clone", &[data])
     }
 
     /// Refuses a random op without recorded results, unless it may draw own numbers.

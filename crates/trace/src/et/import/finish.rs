@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use millstream_ops::formula::Symbol;
 use millstream_types::TensorSpec;
 
 use super::{Finished, Import, Lowered, Val};
@@ -20,8 +21,7 @@ impl Import<'_> {
             let storage = self.tensors[val.0].storage;
             if self.storages[storage.0].last_write >= after && after < self.statements.len() {
                 let spec = self.tensors[val.0].spec.clone();
-                let spec =
-                    TensorSpec::contiguous(spec.dtype, spec.shape()).map_err(|e| e.to_string())?;
+                let spec = TensorSpec::contiguous(spec.dtype, spec.shape())?;
                 let name = format!("{} as it was", self.tensors[val.0].name);
                 let copy = self.define_storage(name, spec, None);
                 self.bound[k].val = copy;
@@ -33,7 +33,7 @@ impl Import<'_> {
         let mut order: Vec<Option<u32>> = vec![None; self.tensors.len()];
         let mut next = self.initial.len() as u32;
         for (k, number) in order.iter_mut().enumerate() {
-            *number = Some(match initial_of.get(&Val(k)) {
+            *number = Some(match initial_of.get(&Symbol(k)) {
                 Some(&initial) => initial as u32,
                 None => {
                     next += 1;
@@ -48,7 +48,7 @@ impl Import<'_> {
         let mut releases: HashMap<usize, Vec<ValueRef>> = HashMap::new();
         let made: HashMap<usize, usize> = defining_statements(&self.statements);
         for (k, tensor) in self.tensors.iter().enumerate() {
-            let val = Val(k);
+            let val = Symbol(k);
             let keeps = initial_of.get(&val).is_some_and(|&i| !self.initial[i].constant);
             if keeps || outputs.contains(&val) {
                 continue;
@@ -75,7 +75,7 @@ impl Import<'_> {
                 statements.push(Statement { span, action: Action::Call(Box::new(call)) });
             }
             let Some(mut statement) = statement else { continue };
-            renumber(&mut statement.action, &|v| number(Val(v.index())));
+            renumber(&mut statement.action, &|v| number(Symbol(v.index())));
             let span = statement.span;
             statements.push(statement);
             if let Some(released) = releases.remove(&index).filter(|_| index < count) {
@@ -85,7 +85,7 @@ impl Import<'_> {
 
         let mut values: Vec<Option<crate::program::Value>> = vec![None; self.tensors.len()];
         for (k, tensor) in self.tensors.iter().enumerate() {
-            values[number(Val(k)).index()] = Some(crate::program::Value {
+            values[number(Symbol(k)).index()] = Some(crate::program::Value {
                 name: tensor.name.clone(),
                 span: tensor.span,
                 recorded: tensor.recorded.then(|| tensor.spec.clone()),

@@ -7,7 +7,7 @@
 use millstream_types::{Access, Attrs};
 use serde::Deserialize;
 
-use super::{Import, Lowered, Refusal, Val, unsupported};
+use super::{Import, Lowered, Refusal, Val};
 use crate::et::value::Recorded;
 
 /// What PyTorch does to the elements of a view when an op reads them.
@@ -31,8 +31,7 @@ impl Import<'_> {
 
     /// Returns a view of all of a tensor with these properties.
     pub(crate) fn as_lazy(&mut self, val: Val, lazy: Lazy) -> Lowered<Val> {
-        let made = self.call("alias", &[val], Attrs::new())?;
-        let made = made.first().copied().ok_or_else(|| unsupported("alias returns no view"))?;
+        let made = self.apply("alias", &[val])?;
         self.tensors[made.0].lazy = lazy;
         Ok(made)
     }
@@ -60,23 +59,14 @@ impl Import<'_> {
     pub(crate) fn evaluated(&mut self, val: Val) -> Lowered<Val> {
         let Lazy { conjugate, negate } = self.lazy(val);
         let own = std::mem::take(&mut self.tensors[val.0].lazy);
-        let mut made = val;
+        let mut made = Ok(val);
         for (op, wanted) in [("conj_physical", conjugate), ("neg", negate)] {
             if wanted {
-                let results = self.call(op, &[made], Attrs::new());
-                let result = results.map(|results| results.first().copied());
-                match result {
-                    Ok(Some(result)) => made = result,
-                    Ok(None) | Err(_) => {
-                        self.tensors[val.0].lazy = own;
-                        result?;
-                        return Err(unsupported(format!("'{op}' returns no tensor")));
-                    }
-                }
+                made = made.and_then(|val| self.apply(op, &[val]));
             }
         }
         self.tensors[val.0].lazy = own;
-        Ok(made)
+        made
     }
 
     /// Appends a call some of whose operands are lazy: it reads evaluated ones, and a written one
@@ -101,7 +91,7 @@ impl Import<'_> {
                 let written = self.as_lazy(operand, lazy)?;
                 let written = self.evaluated(written)?;
                 let target = self.as_lazy(input, Lazy::NONE)?;
-                self.call("copy_", &[target, written], Attrs::new())?;
+                self.apply("copy_", &[target, written])?;
             }
         }
         let restored = |val: Val| match operands.iter().position(|operand| *operand == val) {

@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use millstream_ops::OpRegistry;
+use millstream_ops::formula::Symbol;
 use millstream_types::{DType, Dims, TensorSpec};
 
 use crate::data::Data;
@@ -74,8 +75,7 @@ pub(crate) fn missing(name: &str, message: String, near: Option<String>) -> Refu
 pub(crate) type Lowered<T> = Result<T, Refusal>;
 
 /// A tensor of the program, numbered in the order of definition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Val(usize);
+pub(crate) type Val = Symbol;
 
 /// A storage, numbered in the order of definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -251,7 +251,7 @@ impl<'a> Import<'a> {
             last_use: None,
         };
         self.tensors.push(tensor);
-        Val(self.tensors.len() - 1)
+        Symbol(self.tensors.len() - 1)
     }
 
     fn define_storage(&mut self, name: String, spec: TensorSpec, initial: Option<usize>) -> Val {

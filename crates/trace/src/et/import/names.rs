@@ -24,8 +24,7 @@ impl Import<'_> {
             Ok(sidecar) => Data::File(self.check_sidecar(sidecar, given)?),
             Err(error) => self.without_elements(name, given.dtype, error)?,
         };
-        let strides = given.strides.clone().map_or_else(|| contiguous_strides(&given.shape), Ok);
-        let strides = strides.map_err(|e| e.to_string())?;
+        let strides = given.strides.clone().map_or_else(|| contiguous_strides(&given.shape), Ok)?;
         let shared = self.by_storage.get(&given.storage).filter(|_| given.numel() > 0);
         if let Some(&storage) = shared {
             // A second input of one storage: its elements are copied into the storage.
@@ -40,8 +39,7 @@ impl Import<'_> {
                 self.by_tensor.insert(given.tensor, view);
                 return Ok(());
             }
-            let spec =
-                TensorSpec::contiguous(given.dtype, &given.shape).map_err(|e| e.to_string())?;
+            let spec = TensorSpec::contiguous(given.dtype, &given.shape)?;
             let from = self.add_initial(name.to_owned(), spec, data, true);
             self.call("copy_", &[view, from], Attrs::new())?;
             self.by_tensor.insert(given.tensor, view);

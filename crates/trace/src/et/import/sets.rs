@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use millstream_ops::formula::Symbol;
 use millstream_ops::fused::{MAX_INPUTS, MAX_STEPS, PROGRAM, Program, Step, Value};
 use millstream_ops::multi_tensor::{COLUMNS, MULTI_TENSOR, SETS, Sets};
 use millstream_types::Attrs;
@@ -120,7 +121,7 @@ impl Import<'_> {
             .with(PROGRAM, program.to_string().as_str())
             .with(COLUMNS, columns as i64)
             .with(SETS, forms.len() as i64);
-        let vals: Vec<Val> = inputs.iter().map(|value| Val(value.index())).collect();
+        let vals: Vec<Val> = inputs.iter().map(|value| Symbol(value.index())).collect();
         self.infer(MULTI_TENSOR, &vals, &attrs).ok()?;
         let sets = Sets::of(&attrs, inputs.len()).ok()?;
         if !self.are_apart(&sets, &vals) {

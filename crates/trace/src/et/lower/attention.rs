@@ -4,9 +4,8 @@
 use millstream_ops::args::ABSENT;
 use millstream_types::Attrs;
 
-use super::random::number;
-use super::{Made, apply, call, one_call, opaque, optional, reshaped};
-use crate::et::args::{Converted, NodeArgs};
+use super::{Made, Node, ints};
+use crate::et::args::Converted;
 use crate::et::import::{Import, Lowered, Val, unsupported};
 use crate::et::value::{Arg, Recorded};
 
@@ -51,54 +50,41 @@ struct Operands {
 }
 
 /// Lowers an op; `None` if it is none of these.
-pub(super) fn attention(
-    import: &mut Import<'_>,
-    name: &str,
-    given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
-) -> Lowered<Option<Made>> {
+pub(super) fn attention(node: &mut Node<'_, '_>, name: &str) -> Lowered<Option<Made>> {
     let gradient = name.strip_suffix("_backward");
     let kind = gradient.or(name.strip_suffix("_forward")).unwrap_or(name);
     let Some(&(_, turned)) = KINDS.iter().find(|(known, _)| *known == kind) else {
         return Ok(None);
     };
-    let operands = operands(import, kind, given, turned)?;
+    let operands = operands(node, kind, turned)?;
     match gradient {
-        Some(_) => backward(import, given, operands, results).map(Some),
-        None => forward(import, operands, results).map(Some),
+        Some(_) => backward(node, operands).map(Some),
+        None => forward(node, operands).map(Some),
     }
 }
 
 /// Exchanges heads and sequences, if the op has them in the other order.
 fn turned(import: &mut Import<'_>, x: Val, is_turned: bool) -> Lowered<Val> {
     match is_turned {
-        true => one_call(import, "transpose", &[x], Attrs::new().with("dim0", 1).with("dim1", 2)),
+        true => import.one("transpose", &[x], Attrs::new().with("dim0", 1).with("dim1", 2)),
         false => Ok(x),
     }
 }
 
-fn operands(
-    import: &mut Import<'_>,
-    kind: &str,
-    given: &NodeArgs<'_>,
-    is_turned: bool,
-) -> Lowered<Operands> {
+fn operands(node: &mut Node<'_, '_>, kind: &str, is_turned: bool) -> Lowered<Operands> {
+    let given = node.given;
     for name in REFUSED {
         if matches!(given.get(name), Some((_, Arg::Tensor(tensor))) if tensor.numel() > 0) {
             return Err(unsupported(format!("its argument '{name}' is not supported")));
         }
     }
-    let mut each = Vec::new();
-    for name in ["query", "key", "value"] {
-        let x = given.tensor(import, name)?;
-        each.push(turned(import, x, is_turned)?);
-    }
-    let mut bias = None;
-    for name in ["attn_bias", "bias"] {
-        if given.has_tensor(name) {
-            bias = Some(given.tensor(import, name)?);
-        }
-    }
+    let mut operand = |name: &str| -> Lowered<Val> {
+        let x = node.tensor(name)?;
+        turned(node.import, x, is_turned)
+    };
+    let (query, key, value) = (operand("query")?, operand("key")?, operand("value")?);
+    let bias = ["attn_bias", "bias"].into_iter().find(|name| given.has_tensor(name));
+    let mut bias = bias.map(|name| node.tensor(name)).transpose()?;
     let mut attrs = Attrs::new();
     if let Some(scale) = given.scalar("scale")? {
         attrs.set("scale", scale);
@@ -106,8 +92,8 @@ fn operands(
     if given.int("window_size")?.is_some_and(|size| size > 0) {
         return Err(unsupported("its argument 'window_size' is not supported"));
     }
-    let dims = |x: Val| import.spec(x).shape().get(2).map_or(0, |&length| length as i64);
-    let (queries, keys) = (dims(each[0]), dims(each[1]));
+    let dims = |x: Val| node.import.spec(x).shape().get(2).map_or(0, |&length| length as i64);
+    let (queries, keys) = (dims(query), dims(key));
     let mask_type = given.int("custom_mask_type")?.unwrap_or(0);
     let is_causal = given.flag("is_causal") || mask_type > 0;
     // Whether the last query, and not the first one, is aligned with a key.
@@ -122,48 +108,39 @@ fn operands(
     } else {
         let after = right.map(|right| ("triu", shift + right + 1));
         for (op, diagonal) in after.into_iter().chain(left.map(|left| ("tril", shift - left - 1))) {
-            let hidden = Attrs::new().with("shape", vec![queries, keys]);
-            let hidden = hidden.with("value", f64::NEG_INFINITY);
-            let dtype = import.spec(each[0]).dtype;
-            let hidden = one_call(import, "full", &[], hidden.with("dtype", dtype))?;
-            let diagonal = Attrs::new().with("diagonal", diagonal);
-            let hidden = one_call(import, op, &[hidden], diagonal)?;
+            let dtype = node.import.spec(query).dtype;
+            let hidden = node.import.full(vec![queries, keys], f64::NEG_INFINITY, dtype)?;
+            let hidden = node.import.one(op, &[hidden], Attrs::new().with("diagonal", diagonal))?;
             bias = Some(match bias {
-                Some(bias) => apply(import, "add", &[bias, hidden])?,
+                Some(bias) => node.import.apply("add", &[bias, hidden])?,
                 None => hidden,
             });
         }
     }
-    let dropout = number(given, "dropout_p", 0.0)?;
+    let dropout = given.float("dropout_p", 0.0)?;
     attrs.set("dropout_p", dropout);
-    let (query, key, value) = (each[0], each[1], each[2]);
     Ok(Operands { query, key, value, bias, attrs, dropout, turned: is_turned })
 }
 
-fn forward(
-    import: &mut Import<'_>,
-    operands: Operands,
-    results: &[Option<Recorded>],
-) -> Lowered<Made> {
-    let recorded = |k: usize| results.get(k).and_then(Option::as_ref);
+fn forward(node: &mut Node<'_, '_>, operands: Operands) -> Lowered<Made> {
     let Operands { query, key, value, bias, mut attrs, .. } = operands;
     if operands.dropout > 0.0 {
-        attrs = import.draw(attrs)?;
+        attrs = node.import.draw(attrs)?;
     }
     let inputs: Vec<Val> = [query, key, value].into_iter().chain(bias).collect();
-    let made = import.call(OP, &inputs, attrs)?;
+    let made = node.import.call(OP, &inputs, attrs)?;
     let &[out, sums, ref masks @ ..] = &made[..] else {
         return Err(unsupported("attention without its sums"));
     };
-    import.note_masks(recorded(1), masks.to_vec());
-    let mut made = vec![Some(as_recorded(import, out, operands.turned, recorded(0))?)];
-    for (k, result) in results.iter().enumerate().skip(1) {
+    node.import.note_masks(node.result(1), masks.to_vec());
+    let mut made = vec![Some(as_recorded(node.import, out, operands.turned, node.result(0))?)];
+    for (k, result) in node.results.iter().enumerate().skip(1) {
         made.push(match result {
             Some(recorded) if k == 1 && recorded.numel() > 0 => {
-                Some(padded(import, sums, recorded)?)
+                Some(padded(node.import, sums, recorded)?)
             }
-            Some(recorded) => Some(opaque(import, recorded)?),
-            None => (k == 1 && import.is_single).then_some(sums),
+            Some(recorded) => Some(node.import.opaque(recorded)?),
+            None => (k == 1 && node.import.is_single).then_some(sums),
         });
     }
     Ok(made)
@@ -181,7 +158,7 @@ fn as_recorded(
     let strides = recorded.and_then(|recorded| recorded.strides.as_deref());
     match strides {
         Some(strides) if is_turned && strides != import.spec(x).layout.strides() => {
-            apply(import, "clone", &[x])
+            import.apply("clone", &[x])
         }
         _ => Ok(x),
     }
@@ -194,63 +171,56 @@ fn padded(import: &mut Import<'_>, sums: Val, recorded: &Recorded) -> Lowered<Va
     match recorded.shape[..] {
         [_, _, length] if length > queries => {
             let pad = Attrs::new().with("pad", vec![0, (length - queries) as i64]);
-            one_call(import, "constant_pad_nd", &[sums], pad.with("value", f64::INFINITY))
+            import.one("constant_pad_nd", &[sums], pad.with("value", f64::INFINITY))
         }
         [batch, heads, _, 1] => {
-            let rows = Attrs::new().with("memory_format", "contiguous");
-            let sums = one_call(import, "clone", &[sums], rows)?;
-            reshaped(import, sums, &[batch as i64, heads as i64, queries as i64, 1])
+            let sums = import.dense(sums)?;
+            import.reshaped(sums, ints(&[batch, heads, queries, 1]))
         }
         _ => Ok(sums),
     }
 }
 
-fn backward(
-    import: &mut Import<'_>,
-    given: &NodeArgs<'_>,
-    operands: Operands,
-    results: &[Option<Recorded>],
-) -> Lowered<Made> {
-    let name = if given.get("grad_out").is_some() { "grad_out" } else { "grad_out_" };
+fn backward(node: &mut Node<'_, '_>, operands: Operands) -> Lowered<Made> {
+    let name = if node.given.get("grad_out").is_some() { "grad_out" } else { "grad_out_" };
     let Operands { query, key, value, bias, mut attrs, turned: is_turned, .. } = operands;
-    let grad = given.tensor(import, name)?;
-    let grad = turned(import, grad, is_turned)?;
-    let out = given.tensor(import, "out")?;
-    let out = turned(import, out, is_turned)?;
-    let mut sums = given.tensor(import, "logsumexp")?;
-    let Some(shape) = import.spec(query).shape().get(..3) else {
+    let grad = node.tensor(name)?;
+    let grad = turned(node.import, grad, is_turned)?;
+    let out = node.tensor("out")?;
+    let out = turned(node.import, out, is_turned)?;
+    let mut sums = node.tensor("logsumexp")?;
+    let Some(shape) = node.import.spec(query).shape().get(..3) else {
         return Err(unsupported("a query of fewer than three dimensions"));
     };
-    let shape = shape.iter().map(|&d| d as i64).collect::<Vec<_>>();
-    match import.spec(sums).shape() {
+    let shape = ints(shape);
+    match node.import.spec(sums).shape() {
         &[_, _, length] if length as i64 > shape[2] => {
-            let part = Attrs::new().with("dim", 2).with("start", 0).with("length", shape[2]);
-            sums = one_call(import, "narrow", &[sums], part)?;
+            sums = node.import.narrow(sums, 2, 0, shape[2])?;
         }
-        [_, _, _, _] => sums = reshaped(import, sums, &shape)?,
+        [_, _, _, _] => sums = node.import.reshaped(sums, shape)?,
         _ => {}
     }
-    let mask = match given.get("logsumexp") {
-        Some((_, shared)) if operands.dropout > 0.0 => import.masks(shared)?.first().copied(),
+    let mask = match node.given.get("logsumexp") {
+        Some((_, shared)) if operands.dropout > 0.0 => node.import.masks(shared)?.first().copied(),
         _ => None,
     };
-    let is_made = |k: usize| import.is_single || results.get(k).is_some_and(Option::is_some);
-    let has_bias = bias.is_some() && is_made(3) && results.len() > 3;
+    let is_made = |k: usize| node.import.is_single || node.result(k).is_some();
+    let has_bias = bias.is_some() && is_made(3) && node.results.len() > 3;
     let wanted: Vec<i64> = (0..3).map(is_made).chain([has_bias]).map(i64::from).collect();
     attrs.set("output_mask", wanted);
     let [grad, query, key, value, out, sums] = [grad, query, key, value, out, sums].map(Some);
-    let (inputs, absent) = optional(&[grad, query, key, value, bias, out, sums, mask]);
-    if let Some(absent) = absent.get(ABSENT) {
-        attrs.set(ABSENT, absent.clone());
+    let operands = [grad, query, key, value, bias, out, sums, mask];
+    let last = operands.iter().rposition(Option::is_some).unwrap_or(0);
+    let absent: Vec<i64> = (0..last as i64).filter(|&k| operands[k as usize].is_none()).collect();
+    if !absent.is_empty() {
+        attrs.set(ABSENT, absent);
     }
-    let made = call(import, &format!("{OP}_backward"), Converted { inputs, attrs })?;
-    let mut turned_back = Vec::new();
-    for (k, val) in made.into_iter().enumerate().take(results.len()) {
-        let recorded = results.get(k).and_then(Option::as_ref);
-        turned_back.push(match val {
-            Some(val) => Some(as_recorded(import, val, is_turned && k < 3, recorded)?),
-            None => None,
-        });
-    }
-    Ok(turned_back)
+    let inputs = operands.into_iter().flatten().collect();
+    let made = node.import.made(&format!("{OP}_backward"), Converted { inputs, attrs })?;
+    let made = made.into_iter().enumerate().take(node.results.len());
+    let turned_back = made.map(|(k, val)| {
+        let is_turned = is_turned && k < 3;
+        val.map(|val| as_recorded(node.import, val, is_turned, node.result(k))).transpose()
+    });
+    turned_back.collect()
 }

@@ -3,8 +3,7 @@
 use millstream_ops::layouts;
 use millstream_types::{AttrValue, Attrs, DType, Layout};
 
-use super::{Made, call, one_call};
-use crate::et::args::{self, NodeArgs};
+use super::{Made, Node, ints};
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::value::Arg;
 
@@ -15,80 +14,71 @@ pub(super) fn is_creation(base: &str) -> bool {
     ["zeros", "empty", "ones", "full", "scalar_tensor", "_efficientzerotensor"].contains(&kind)
 }
 
-/// Lowers a creation op to `full`. `out` is the dtype of the tensor that the result is written to.
-pub(super) fn create(
-    import: &mut Import<'_>,
-    base: &str,
-    given: &NodeArgs<'_>,
-    out: Option<DType>,
-) -> Lowered<Made> {
-    let of = match base.ends_with("_like") || base.starts_with("new_") {
-        true => Some(given.tensor(import, "self")?),
-        false => None,
-    };
-    let of = of.map(|val| import.spec(val).clone());
+/// Lowers a creation op to `full`.
+pub(super) fn create(node: &mut Node<'_, '_>, base: &str) -> Lowered<Made> {
+    let is_alike = base.ends_with("_like") || base.starts_with("new_");
+    let of = is_alike.then(|| node.tensor("self")).transpose()?;
+    let of = of.map(|val| node.import.spec(val).clone());
     let name = if base == "scalar_tensor" { "s" } else { "fill_value" };
-    let complex = match given.get(name) {
-        Some((at, Arg::Opaque)) => Some(import.complex_constant(at)?),
+    let complex = match node.given.get(name) {
+        Some((at, Arg::Opaque)) => Some(node.import.complex_constant(at)?),
         _ => None,
     };
-    let value = match given.scalar(name) {
+    let value = match node.given.scalar(name) {
         Ok(Some(value)) if complex.is_none() => value,
         _ => AttrValue::Int(i64::from(base.contains("ones"))),
     };
-    let default = match (&of, &value, given.signature.base()) {
+    let default = match (&of, &value, node.given.signature.base()) {
         (Some(of), ..) => of.dtype,
         (None, ..) if complex.is_some() => DType::C64,
         (None, AttrValue::Bool(_), "full") => DType::Bool,
         (None, AttrValue::Int(_), "full" | "randint") => DType::I64,
         _ => DType::F32,
     };
-    let dtype = given.dtype("dtype")?.or(out).unwrap_or(default);
-    let shape: Vec<i64> = match (given.ints("size")?, &of) {
+    let dtype = node.given.dtype("dtype")?.or(node.out).unwrap_or(default);
+    let shape: Vec<i64> = match (node.given.ints("size")?, &of) {
         (Some(size), _) => size,
-        (None, Some(of)) => of.shape().iter().map(|&d| d as i64).collect(),
+        (None, Some(of)) => ints(of.shape()),
         (None, None) => Vec::new(),
     };
     let lengths: Option<Vec<usize>> = shape.iter().map(|&d| usize::try_from(d).ok()).collect();
     let lengths = lengths.ok_or_else(|| Refusal::Wrong(format!("impossible shape {shape:?}")))?;
-    let strides = match (given.ints("stride")?, given.memory_format("memory_format")?, &of) {
+    let format = node.given.memory_format("memory_format")?;
+    let strides = match (node.given.ints("stride")?, format, &of) {
         (Some(strides), ..) => Some(strides),
-        (None, Some("channels_last"), _) => {
-            layouts::channels_last(&lengths).map(|s| s.iter().map(|&s| s as i64).collect())
-        }
+        (None, Some("channels_last"), _) => layouts::channels_last(&lengths).map(|s| ints(&s)),
         (None, None | Some("preserve"), Some(of)) if base.ends_with("_like") => {
-            let kept = layouts::preserved(of)?;
-            Some(kept.strides().iter().map(|&s| s as i64).collect())
+            Some(ints(layouts::preserved(of)?.strides()))
         }
         _ => None,
     };
     let attrs = Attrs::new().with("value", value).with("dtype", dtype);
     let made = match strides {
-        None => one_call(import, "full", &[], attrs.with("shape", shape))?,
-        Some(strides) => with_strides(import, shape, strides, attrs)?,
+        None => node.import.one("full", &[], attrs.with("shape", shape))?,
+        Some(strides) => strided(node.import, [shape, strides], attrs)?,
     };
     if let Some(value) = complex {
-        import.call("copy_", &[made, value], Attrs::new())?;
+        node.import.call("copy_", &[made, value], Attrs::new())?;
     }
     if base.contains("empty") {
-        import.leave_unknown(made);
+        node.import.leave_unknown(made);
     }
     Ok(vec![Some(made)])
 }
 
 /// Lowers `resize_` and `resize_as_` of a tensor without elements to a new tensor, which the
 /// address then stands for. Other tensors keep elements, and may not get more of them.
-pub(super) fn resize(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
-    let x = given.tensor(import, "self")?;
-    let size = match given.get("the_template") {
+pub(super) fn resize(node: &mut Node<'_, '_>) -> Lowered<Made> {
+    let x = node.tensor("self")?;
+    let size = match node.given.get("the_template") {
         Some(_) => {
-            let template = given.tensor(import, "the_template")?;
-            import.spec(template).shape().iter().map(|&d| d as i64).collect()
+            let template = node.tensor("the_template")?;
+            node.import.shape_of(template)
         }
-        None => given.ints("size")?.unwrap_or_default(),
+        None => node.given.ints("size")?.unwrap_or_default(),
     };
-    let spec = import.spec(x).clone();
-    if spec.shape().iter().map(|&d| d as i64).eq(size.iter().copied()) {
+    let spec = node.import.spec(x).clone();
+    if ints(spec.shape()) == size {
         return Ok(vec![Some(x)]);
     }
     let count = size.iter().product::<i64>();
@@ -98,24 +88,19 @@ pub(super) fn resize(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<M
             strides[k - 1] = strides[k] * size[k].max(1);
         }
         let attrs = Attrs::new().with("size", size).with("stride", strides);
-        return Ok(vec![Some(one_call(import, "as_strided", &[x], attrs)?)]);
+        return Ok(vec![Some(node.import.one("as_strided", &[x], attrs)?)]);
     }
     if spec.numel() > 0 {
         return Err(unsupported(format!("a resize of {} to {size:?}", spec.brief())));
     }
-    let attrs = Attrs::new().with("shape", size).with("value", 0i64).with("dtype", spec.dtype);
-    let made = one_call(import, "full", &[], attrs)?;
-    import.leave_unknown(made);
+    let made = node.import.full(size, 0i64, spec.dtype)?;
+    node.import.leave_unknown(made);
     Ok(vec![Some(made)])
 }
 
 /// Lowers a creation op with strides. A tensor with gaps is a view of a dense one.
-fn with_strides(
-    import: &mut Import<'_>,
-    shape: Vec<i64>,
-    strides: Vec<i64>,
-    attrs: Attrs,
-) -> Lowered<Val> {
+fn strided(import: &mut Import<'_>, dims: [Vec<i64>; 2], attrs: Attrs) -> Lowered<Val> {
+    let [shape, strides] = dims;
     let dims = |list: &[i64]| list.iter().map(|&v| usize::try_from(v).ok()).collect();
     let (lengths, steps): (Option<Vec<usize>>, Option<Vec<usize>>) = (dims(&shape), dims(&strides));
     let layout = lengths.zip(steps).map(|(shape, strides)| Layout::strided(&shape, &strides, 0));
@@ -124,24 +109,20 @@ fn with_strides(
     })??;
     if layout.covers(layout.numel()) {
         let attrs = attrs.with("shape", shape).with("strides", strides);
-        return one_call(import, "full", &[], attrs);
+        return import.one("full", &[], attrs);
     }
     let whole = attrs.with("shape", vec![layout.span() as i64]);
-    let whole = one_call(import, "full", &[], whole)?;
+    let whole = import.one("full", &[], whole)?;
     let view = Attrs::new().with("size", shape).with("stride", strides);
-    one_call(import, "as_strided", &[whole], view)
+    import.one("as_strided", &[whole], view)
 }
 
-/// Lowers `arange`. `out` is the dtype of the tensor that the result is written to.
-pub(super) fn arange(
-    import: &mut Import<'_>,
-    given: &NodeArgs<'_>,
-    out: Option<DType>,
-) -> Lowered<Made> {
+/// Lowers `arange`.
+pub(super) fn arange(node: &mut Node<'_, '_>) -> Lowered<Made> {
     let mut attrs = Attrs::new();
     let mut bounds = Vec::new();
     for name in ["start", "end", "step"] {
-        let value = given.scalar(name)?;
+        let value = node.given.scalar(name)?;
         if let Some(value) = value.clone() {
             attrs.set(name, value);
         }
@@ -149,35 +130,28 @@ pub(super) fn arange(
     }
     let whole = bounds.iter().flatten().all(|value| matches!(value, AttrValue::Int(_)));
     let default = if whole { DType::I64 } else { DType::F32 };
-    let dtype = given.dtype("dtype")?.or(out).unwrap_or(default);
+    let dtype = node.given.dtype("dtype")?.or(node.out).unwrap_or(default);
     if !whole && dtype.is_int() {
         attrs = truncated(&bounds)?;
     }
     attrs.set("dtype", dtype);
-    let made = import.call("arange", &[], attrs)?;
-    Ok(made.into_iter().map(Some).collect())
+    Ok(vec![Some(node.import.one("arange", &[], attrs)?)])
 }
 
-/// Lowers an op that fills a new tensor by a rule; `None` if it is none of these. `out` is the
-/// dtype of the tensor that the result is written to.
-pub(super) fn generated(
-    import: &mut Import<'_>,
-    name: &str,
-    given: &NodeArgs<'_>,
-    out: Option<DType>,
-) -> Lowered<Option<Made>> {
+/// Lowers an op that fills a new tensor by a rule; `None` if it is none of these.
+pub(super) fn generated(node: &mut Node<'_, '_>, name: &str) -> Lowered<Option<Made>> {
     let by_rule = ["linspace", "logspace", "eye", "tril_indices", "triu_indices"];
     if !by_rule.contains(&name) && !name.ends_with("_window") {
         return Ok(None);
     }
-    let mut converted = args::convert(import, name, given, &[], &[])?;
-    if let (None, Some(dtype)) = (converted.attrs.get("dtype"), out) {
+    let mut converted = node.convert(name, &[])?;
+    if let (None, Some(dtype)) = (converted.attrs.get("dtype"), node.out) {
         converted.attrs.set("dtype", dtype);
     }
     if name.ends_with("_indices") {
-        import.transpose_bounded_shape();
+        node.import.transpose_bounded_shape();
     }
-    call(import, name, converted).map(Some)
+    node.import.made(name, converted).map(Some)
 }
 
 /// Returns the arguments of an `arange` of integers with fractional bounds. As in PyTorch, the

@@ -1,9 +1,9 @@
 //! Lowers ops over lists of tensors: to one op for each tensor, and where these are elementwise, to
 //! one call for all.
 
-use super::{Made, one};
+use super::{Made, Node, one};
 use crate::et::args::NodeArgs;
-use crate::et::import::{Import, Lowered, Refusal, unsupported};
+use crate::et::import::{Lowered, Refusal, unsupported};
 use crate::et::signature::{Signature, Ty};
 use crate::et::value::Arg;
 
@@ -11,16 +11,14 @@ use crate::et::value::Arg;
 const RENAMED: &[(&str, &str)] = &[("norm", "linalg_vector_norm")];
 
 /// Lowers `_foreach_NAME`, or the step of an optimizer, which may lack lists.
-pub(super) fn foreach(import: &mut Import<'_>, name: &str, given: &NodeArgs<'_>) -> Lowered<Made> {
+pub(super) fn foreach(node: &mut Node<'_, '_>, name: &str) -> Lowered<Made> {
     let is_step = name.starts_with("_fused_");
-    let lists: Vec<usize> = given
-        .args
-        .iter()
-        .filter_map(|arg| match arg {
-            Arg::List(list) if !(list.is_empty() && is_step) => Some(list.len()),
-            _ => None,
-        })
-        .collect();
+    let given = node.given;
+    let length = |arg: &Arg| match arg {
+        Arg::List(list) if !(list.is_empty() && is_step) => Some(list.len()),
+        _ => None,
+    };
+    let lists: Vec<usize> = given.args.iter().filter_map(length).collect();
     let Some(&count) = lists.first() else {
         return if is_step { Ok(Vec::new()) } else { Err(unsupported("no argument is a list")) };
     };
@@ -60,18 +58,19 @@ pub(super) fn foreach(import: &mut Import<'_>, name: &str, given: &NodeArgs<'_>)
     let overload = if overload == "List" { "Tensor" } else { overload };
     let name = format!("aten::{op}.{overload}");
     let signature = Signature { name, params, writes: given.signature.writes };
-    let (mut made, from, mut ends) = (Vec::new(), import.position(), Vec::new());
+    let (mut made, from, mut ends) = (Vec::new(), node.import.position(), Vec::new());
     for k in 0..count {
         let of_one = |arg: &Arg| match arg {
             Arg::List(list) => list.get(k).cloned().unwrap_or(Arg::None),
             other => other.clone(),
         };
         let one_of: Vec<Arg> = given.args.iter().map(of_one).collect();
-        let given = NodeArgs { signature: &signature, args: one_of.into() };
-        made.extend(one(import, &op, &given, &[])?);
-        ends.push(import.position());
+        let given = &NodeArgs { signature: &signature, args: one_of.into() };
+        let import = &mut *node.import;
+        made.extend(one(&mut Node { import, given, results: &[], out: None }, &op)?);
+        ends.push(node.import.position());
     }
-    import.merge_sets(from, &ends);
+    node.import.merge_sets(from, &ends);
     // Variants in place return nothing.
     Ok(if in_place.is_empty() { made } else { Vec::new() })
 }

@@ -8,10 +8,10 @@ use millstream_types::{AttrValue, DType};
 
 use super::create::create;
 use super::rules::RULES;
-use super::{Made, call, cast, same, shape_of};
+use super::{Made, Node, same};
 use crate::et::args::{self, Binder, NodeArgs};
-use crate::et::import::{Import, Lowered, Refusal, Val};
-use crate::et::value::{Arg, Recorded};
+use crate::et::import::{Lowered, Refusal, Val};
+use crate::et::value::Arg;
 
 /// A rule.
 pub(super) struct Rule {
@@ -159,7 +159,8 @@ impl Term {
 
 /// Returns the rule of a call of an op, named without namespace and overload, if there is one. An
 /// op of the program's own that has the name of one of PyTorch's goes before a rule.
-pub(super) fn find(import: &Import<'_>, name: &str, given: &NodeArgs<'_>) -> Option<&'static Rule> {
+pub(super) fn find(node: &Node<'_, '_>, name: &str) -> Option<&'static Rule> {
+    let given = node.given;
     let overload = given.signature.name.split_once('.').map_or("", |(_, overload)| overload);
     let overload = overload.strip_suffix("out").unwrap_or(overload).trim_end_matches('_');
     let fits = |rule: &&Rule| {
@@ -173,7 +174,7 @@ pub(super) fn find(import: &Import<'_>, name: &str, given: &NodeArgs<'_>) -> Opt
     };
     let rule = BY_NAME.get(name)?.iter().find(fits)?;
     let is_own = rule.overload.is_some() || rule.needs.is_some() || rule.op() == name;
-    let ops = import.ops();
+    let ops = node.import.ops();
     (is_own || ops.find(name).is_none() || ops.is_standard(name)).then_some(rule)
 }
 
@@ -193,43 +194,36 @@ impl Rule {
     }
 
     /// Makes the calls.
-    pub(super) fn apply(
-        &self,
-        import: &mut Import<'_>,
-        given: &NodeArgs<'_>,
-        results: &[Option<Recorded>],
-    ) -> Lowered<Made> {
+    pub(super) fn apply(&self, node: &mut Node<'_, '_>) -> Lowered<Made> {
         match &*self.formula {
-            Term::Call(call) => Calls { import, rule: self, given, results }.made(call),
-            _ => same(import, self.op(), given, results),
+            Term::Call(call) => Calls { node, rule: self }.made(call),
+            _ => same(node, self.op()),
         }
     }
 }
 
 /// Makes the calls of a formula.
-struct Calls<'c, 'i, 'g> {
-    import: &'c mut Import<'i>,
+struct Calls<'c, 'n, 'i> {
+    node: &'c mut Node<'n, 'i>,
     rule: &'c Rule,
-    given: &'c NodeArgs<'g>,
-    results: &'c [Option<Recorded>],
 }
 
 impl Calls<'_, '_, '_> {
     fn made(&mut self, formula: &Formula) -> Lowered<Made> {
-        let given = self.given;
+        let given = self.node.given;
         match (formula.op, &formula.args[..]) {
-            ("zeros" | "zeros_like", _) => return create(self.import, formula.op, given, None),
+            ("zeros" | "zeros_like", _) => return create(self.node, formula.op),
             // A conversion to a dtype that is given and another one.
             ("as", [(_, x), (_, dtype)]) => {
                 let x = self.operand(x)?;
                 return Ok(vec![Some(match self.value(dtype)? {
-                    Some(AttrValue::DType(dtype)) => cast(self.import, x, dtype)?,
+                    Some(AttrValue::DType(dtype)) => self.node.import.cast(x, dtype)?,
                     _ => x,
                 })]);
             }
             _ => {}
         }
-        let mut binder = Binder::new(self.import, formula.op, given, self.results)?;
+        let mut binder = Binder::new(self.node, formula.op)?;
         for (name, term) in &formula.args {
             match (name, term) {
                 (Some(name), term) => {
@@ -238,7 +232,7 @@ impl Calls<'_, '_, '_> {
                     }
                 }
                 (None, Term::Word(param)) => {
-                    binder.bind(self.import, index(given, param)?, true)?
+                    binder.bind(self.node.import, index(given, param)?, true)?
                 }
                 (None, term) => {
                     let operand = self.operand(term)?;
@@ -248,18 +242,18 @@ impl Calls<'_, '_, '_> {
         }
         for (k, param) in given.signature.params.iter().enumerate() {
             if formula.rest && !self.rule.formula.names(&param.name) {
-                binder.bind(self.import, k, false)?;
+                binder.bind(self.node.import, k, false)?;
             }
         }
         if let Some(only) = binder.stands_for() {
             return Ok(vec![Some(only)]);
         }
         let draws = binder.knows(SEED);
-        let mut converted = binder.finish(self.import)?;
+        let mut converted = binder.finish(self.node.import)?;
         if draws && converted.attrs.get(SEED).is_none() {
-            converted.attrs = self.import.next_draw(converted.attrs);
+            converted.attrs = self.node.import.next_draw(converted.attrs);
         }
-        let mut made = call(self.import, formula.op, converted)?;
+        let mut made = self.node.import.made(formula.op, converted)?;
         if let Some(only) = formula.result {
             made = made.into_iter().skip(only).take(1).collect();
         }
@@ -268,7 +262,7 @@ impl Calls<'_, '_, '_> {
 
     fn operand(&mut self, term: &Term) -> Lowered<Val> {
         match term {
-            Term::Word(param) => self.given.tensor(self.import, param),
+            Term::Word(param) => self.node.tensor(param),
             Term::Call(call) => {
                 let made = self.made(call)?.first().copied().flatten();
                 made.ok_or_else(|| Refusal::Wrong(format!("'{}' returns no tensor", call.op)))
@@ -294,17 +288,22 @@ impl Calls<'_, '_, '_> {
                 Some(AttrValue::Ints(ints))
             }
             Term::Word(word) => match word.parse::<DType>() {
-                Ok(dtype) if index(self.given, word).is_err() => Some(dtype.into()),
-                _ => args::value_of(self.given, index(self.given, word)?)?,
+                Ok(dtype) if index(self.node.given, word).is_err() => Some(dtype.into()),
+                _ => args::value_of(self.node.given, index(self.node.given, word)?)?,
             },
+            // `rate` is that of exponential numbers whose whole part is 0 with a probability.
             Term::Call(call) => {
                 let [(None, of)] = &call.args[..] else {
                     return Err(Refusal::Wrong(format!("'{}' has one argument", call.op)));
                 };
+                if call.op == "rate" {
+                    let Some(AttrValue::Float(p)) = self.value(of)? else { return Ok(None) };
+                    return Ok(Some(AttrValue::Float(-(-p).ln_1p())));
+                }
                 let of = self.operand(of)?;
                 Some(match call.op {
-                    "dtype" => self.import.spec(of).dtype.into(),
-                    _ => shape_of(self.import, of).into(),
+                    "dtype" => self.node.import.spec(of).dtype.into(),
+                    _ => self.node.import.shape_of(of).into(),
                 })
             }
         })

@@ -1,72 +1,54 @@
 //! Lowers ops that write their results to existing tensors, which the argument `out` names.
 
 use millstream_ops::OutputSpec;
-use millstream_types::Attrs;
 
-use super::create::{arange, create, generated, is_creation};
 use super::random::RANDOM;
-use super::{Made, call, formula, one, one_call};
-use crate::et::args::{self, Converted, NodeArgs};
+use super::{Made, Node, formula, one};
+use crate::et::args::{Converted, NodeArgs};
 use crate::et::import::{Import, Lazy, Lowered, Val, unsupported};
 use crate::et::signature::Signature;
-use crate::et::value::{Arg, Recorded};
+use crate::et::value::Arg;
 
 /// Lowers an op with `out`. A result of another dtype is converted, and a target of another shape
 /// is replaced, as PyTorch resizes it.
-pub(super) fn with_outs(
-    import: &mut Import<'_>,
-    given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
-) -> Lowered<Made> {
-    let params = &given.signature.params;
+pub(super) fn with_outs(node: &mut Node<'_, '_>) -> Lowered<Made> {
+    let params = &node.given.signature.params;
     let first = params.iter().position(|p| p.out).unwrap_or(params.len());
     if params[first..].iter().any(|p| !p.out) {
         return Err(unsupported("arguments follow those that results are written to"));
     }
     let mut targets = Vec::new();
     for param in &params[first..] {
-        match given.get(&param.name) {
-            Some((at, Arg::List(list))) => {
-                for arg in list.clone() {
-                    let Arg::Tensor(target) = arg else {
-                        return Err(unsupported("a result to be written is absent"));
-                    };
-                    targets.push(import.resolve(&target, at)?);
-                }
-            }
-            _ => targets.push(given.tensor(import, &param.name)?),
+        match node.given.get(&param.name) {
+            Some((_, Arg::List(_))) => targets.extend(node.tensors(&param.name)?),
+            _ => targets.push(node.tensor(&param.name)?),
         }
     }
-    let signature = Signature { params: params[..first].to_vec(), ..given.signature.clone() };
-    let before = given.args.len().min(first);
-    let plain = NodeArgs { signature: &signature, args: given.args[..before].into() };
+    let signature = Signature { params: params[..first].to_vec(), ..node.given.signature.clone() };
+    let before = node.given.args.len().min(first);
+    let given = &NodeArgs { signature: &signature, args: node.given.args[..before].into() };
+    let is_random = RANDOM.contains(&signature.base());
+    // Random numbers have the dtype that they have without a target.
+    let out = targets.first().map(|target| node.import.spec(*target).dtype);
+    let out = out.filter(|_| !is_random);
+    let node = &mut Node { import: &mut *node.import, given, results: node.results, out };
 
     let base = signature.base();
-    let rule = formula::find(import, base, &plain);
-    let op = rule.map_or(Some(base), |rule| rule.renamed());
-    let special = SPECIAL.contains(&base) || RANDOM.contains(&base);
-    let special = special || import.has_recorded_results();
-    let op = op.filter(|op| !special && import.ops().find(op).is_some());
+    let op = formula::find(node, base).map_or(Some(base), |rule| rule.renamed());
+    let special = SPECIAL.contains(&base) || is_random || node.import.has_recorded_results();
+    let op = op.filter(|op| !special && node.import.ops().find(op).is_some());
     let made = if let Some(op) = op {
-        let converted = args::convert(import, op, &plain, &[], results)?;
-        if can_write_directly(import, op, &converted, &targets)? {
-            import.call_into(op, &converted.inputs, converted.attrs, &targets)?;
-            if results.is_empty() {
+        let converted = node.convert(op, &[])?;
+        if can_write_directly(node.import, op, &converted, &targets)? {
+            node.import.call_into(op, &converted.inputs, converted.attrs, &targets)?;
+            if node.results.is_empty() {
                 return Ok(Vec::new());
             }
             return Ok(targets.into_iter().map(Some).collect());
         }
-        call(import, op, converted)?
+        node.import.made(op, converted)?
     } else {
-        let dtype = targets.first().map(|target| import.spec(*target).dtype);
-        match base {
-            "arange" => arange(import, &plain, dtype)?,
-            _ if is_creation(base) => create(import, base, &plain, dtype)?,
-            base => match generated(import, base, &plain, dtype)? {
-                Some(made) => made,
-                None => one(import, base, &plain, results)?,
-            },
-        }
+        one(node, base)?
     };
     if made.len() != targets.len() {
         return Err(unsupported(format!(
@@ -79,18 +61,18 @@ pub(super) fn with_outs(
     for (made, target) in made.into_iter().zip(targets) {
         let made = made.ok_or_else(|| unsupported("a result to be written is absent"))?;
         // A row-major target of this op becomes a view that is conjugated where it is read.
-        let lazy = import.lazy(made);
-        if base == "linalg_lu_solve" && import.spec(target).layout.is_contiguous() {
-            let made = import.as_lazy(made, Lazy::NONE)?;
-            let target = import.as_lazy(target, Lazy::NONE)?;
-            let target = write(import, made, target)?;
-            written.push(Some(import.as_lazy(target, lazy)?));
+        let lazy = node.import.lazy(made);
+        if base == "linalg_lu_solve" && node.import.spec(target).layout.is_contiguous() {
+            let made = node.import.as_lazy(made, Lazy::NONE)?;
+            let target = node.import.as_lazy(target, Lazy::NONE)?;
+            let target = write(node.import, made, target)?;
+            written.push(Some(node.import.as_lazy(target, lazy)?));
             continue;
         }
-        written.push(Some(write(import, made, target)?));
+        written.push(Some(write(node.import, made, target)?));
     }
     // Ops that write to a list of tensors return nothing.
-    Ok(if results.is_empty() { Vec::new() } else { written })
+    Ok(if node.results.is_empty() { Vec::new() } else { written })
 }
 
 /// Returns whether the op can write to the targets itself: they have the dtypes and shapes of its
@@ -125,13 +107,9 @@ const SPECIAL: &[&str] =
 
 /// Writes a result to a target; returns the tensor that is the node's result.
 fn write(import: &mut Import<'_>, made: Val, target: Val) -> Lowered<Val> {
-    let (spec, of_target) = (import.spec(made).clone(), import.spec(target).clone());
-    if spec.shape() == of_target.shape() {
-        import.call("copy_", &[target, made], Attrs::new())?;
-        return Ok(target);
+    let of_target = import.spec(target).clone();
+    if import.spec(made).shape() == of_target.shape() {
+        return import.apply("copy_", &[target, made]);
     }
-    match spec.dtype == of_target.dtype {
-        true => Ok(made),
-        false => one_call(import, "cast", &[made], Attrs::new().with("dtype", of_target.dtype)),
-    }
+    import.cast(made, of_target.dtype)
 }

@@ -2,10 +2,9 @@
 
 use millstream_types::Attrs;
 
-use super::{Made, buffer, call, cast, one_call, opaque, reshaped};
-use crate::et::args::{self, NodeArgs};
+use super::{Made, Node, ints};
 use crate::et::import::{Import, Lowered, Val, unsupported};
-use crate::et::value::{Arg, Recorded};
+use crate::et::value::Recorded;
 
 /// The number of PyTorch's mode of an LSTM.
 const LSTM: i64 = 2;
@@ -23,63 +22,60 @@ struct Layers {
 }
 
 /// Returns the operands of an op of oneDNN, which is one direction of one layer.
-fn one_layer(import: &mut Import<'_>, given: &NodeArgs<'_>, states: [&str; 2]) -> Lowered<Layers> {
-    let first = if given.get("weight0").is_some() { 0 } else { 1 };
-    let has_biases = given.flag("has_biases");
+fn one_layer(node: &mut Node<'_, '_>, states: [&str; 2]) -> Lowered<Layers> {
+    let first = if node.given.get("weight0").is_some() { 0 } else { 1 };
+    let has_biases = node.given.flag("has_biases");
     let mut weights = Vec::new();
     for k in 0..if has_biases { 4 } else { 2 } {
-        weights.push(given.tensor(import, &format!("weight{}", first + k))?);
+        weights.push(node.tensor(&format!("weight{}", first + k))?);
     }
     // The input has the times first, whatever `batch_first` says of the module's.
-    let attrs = Attrs::new().with("reverse", given.flag("reverse"));
-    layers(import, given, states, weights, attrs.with("has_biases", has_biases))
+    let attrs = Attrs::new().with("reverse", node.given.flag("reverse"));
+    layers(node, states, weights, attrs.with("has_biases", has_biases))
 }
 
 /// Returns the operands of an op of cuDNN or MIOpen.
-fn all_layers(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Layers> {
-    if given.int("proj_size")?.is_some_and(|size| size != 0) {
+fn all_layers(node: &mut Node<'_, '_>) -> Lowered<Layers> {
+    if node.given.int("proj_size")?.is_some_and(|size| size != 0) {
         return Err(unsupported("a recurrent layer with projections"));
     }
-    let Some((at, Arg::List(list))) = given.get("weight") else {
-        return Err(unsupported("a recurrent layer without weights"));
-    };
-    let mut weights = Vec::new();
-    for arg in list.clone() {
-        let Arg::Tensor(weight) = arg else { return Err(unsupported("an absent weight")) };
-        weights.push(import.resolve(&weight, at)?);
-    }
-    let mut attrs = Attrs::new().with("has_biases", given.int("weight_stride0")? == Some(4));
+    let weights = node.tensors("weight")?;
+    let mut attrs = Attrs::new().with("has_biases", node.given.int("weight_stride0")? == Some(4));
     for name in ["num_layers", "batch_first", "dropout", "train", "bidirectional"] {
-        if let Some(value) = given.scalar(name)? {
+        if let Some(value) = node.given.scalar(name)? {
             attrs.set(name, value);
         }
     }
-    layers(import, given, ["hx", "cx"], weights, attrs)
+    layers(node, ["hx", "cx"], weights, attrs)
 }
 
 fn layers(
-    import: &mut Import<'_>,
-    given: &NodeArgs<'_>,
+    node: &mut Node<'_, '_>,
     states: [&str; 2],
     weights: Vec<Val>,
     mut attrs: Attrs,
 ) -> Lowered<Layers> {
-    let mode = given.int("mode")?.unwrap_or(LSTM);
+    let mode = node.given.int("mode")?.unwrap_or(LSTM);
     attrs.set("mode", mode);
-    if let Some(sizes) = given.ints("batch_sizes")?.filter(|sizes| !sizes.is_empty()) {
+    if let Some(sizes) = node.given.ints("batch_sizes")?.filter(|sizes| !sizes.is_empty()) {
         attrs.set("batch_sizes", sizes);
     }
-    let mut operands = vec![given.tensor(import, "input")?];
+    let mut operands = vec![node.tensor("input")?];
     for name in &states[..if mode == LSTM { 2 } else { 1 }] {
-        let mut state = given.tensor(import, name)?;
-        if let &[rows, width] = import.spec(state).shape() {
-            state = reshaped(import, state, &[1, rows as i64, width as i64])?;
-        }
-        operands.push(state);
+        operands.push(state(node, name)?);
     }
     let count = weights.len();
     operands.extend(weights);
     Ok(Layers { operands, attrs, is_lstm: mode == LSTM, weights: count })
+}
+
+/// Returns the states of this name, or their gradients, with a dimension of layers.
+fn state(node: &mut Node<'_, '_>, name: &str) -> Lowered<Val> {
+    let x = node.tensor(name)?;
+    match *node.import.spec(x).shape() {
+        [rows, width] => node.import.reshaped(x, ints(&[1, rows, width])),
+        _ => Ok(x),
+    }
 }
 
 /// Returns whether a layer drops outputs of another one.
@@ -90,30 +86,24 @@ fn drops(attrs: &Attrs) -> Lowered<bool> {
 }
 
 /// Lowers recurrent layers. Only the library's gradient reads what it reserves.
-pub(super) fn forward(
-    import: &mut Import<'_>,
-    name: &str,
-    given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
-) -> Lowered<Made> {
+pub(super) fn forward(node: &mut Node<'_, '_>, name: &str) -> Lowered<Made> {
     let mut layers = match name {
-        "mkldnn_rnn_layer" => one_layer(import, given, ["hx_", "cx_"])?,
-        _ => all_layers(import, given)?,
+        "mkldnn_rnn_layer" => one_layer(node, ["hx_", "cx_"])?,
+        _ => all_layers(node)?,
     };
-    let recorded = |k: usize| results.get(k).and_then(Option::as_ref);
     if drops(&layers.attrs)? {
-        layers.attrs = import.draw(layers.attrs)?;
+        layers.attrs = node.import.draw(layers.attrs)?;
     }
-    let mut vals = import.call("_cudnn_rnn", &layers.operands, layers.attrs)?;
+    let mut vals = node.import.call("_cudnn_rnn", &layers.operands, layers.attrs)?;
     let masks = vals.split_off(if layers.is_lstm { 3 } else { 2 });
-    import.note_masks(recorded(3), masks);
+    node.import.note_masks(node.result(3), masks);
     let mut made = Vec::new();
-    for k in 0..results.len() {
-        made.push(match (vals.get(k), recorded(k)) {
-            (Some(val), recorded) => Some(shaped(import, *val, recorded.filter(|_| k > 0))?),
+    for k in 0..node.results.len() {
+        made.push(match (vals.get(k), node.result(k)) {
+            (Some(val), recorded) => Some(shaped(node.import, *val, recorded.filter(|_| k > 0))?),
             // The buffer of the weights is none of its own.
-            (None, Some(recorded)) if k == BUFFER => Some(buffer(import, recorded)?),
-            (None, Some(recorded)) => Some(opaque(import, recorded)?),
+            (None, Some(recorded)) if k == BUFFER => Some(node.import.buffer(recorded)?),
+            (None, Some(recorded)) => Some(node.import.opaque(recorded)?),
             (None, None) => None,
         });
     }
@@ -121,52 +111,43 @@ pub(super) fn forward(
 }
 
 /// Lowers the gradient of recurrent layers: those for the input, the states, and the weights.
-fn backward(
-    import: &mut Import<'_>,
-    given: &NodeArgs<'_>,
-    mut layers: Layers,
-) -> Lowered<Vec<Val>> {
+fn backward(node: &mut Node<'_, '_>, mut layers: Layers) -> Lowered<Vec<Val>> {
     let mut flags = Vec::new();
     for name in &["grad_output", "grad_hy", "grad_cy"][..if layers.is_lstm { 3 } else { 2 }] {
-        let is_given = given.has_tensor(name);
+        let is_given = node.given.has_tensor(name);
         flags.push(i64::from(is_given));
         if is_given {
-            let mut grad = given.tensor(import, name)?;
-            if let (&[rows, width], true) = (import.spec(grad).shape(), *name != "grad_output") {
-                grad = reshaped(import, grad, &[1, rows as i64, width as i64])?;
-            }
-            layers.operands.push(grad);
+            layers.operands.push(match *name {
+                "grad_output" => node.tensor(name)?,
+                _ => state(node, name)?,
+            });
         }
     }
-    if let (true, Some((_, shared))) = (drops(&layers.attrs)?, given.get("reserve")) {
-        layers.operands.extend(import.masks(shared)?);
+    if let (true, Some((_, shared))) = (drops(&layers.attrs)?, node.given.get("reserve")) {
+        layers.operands.extend(node.import.masks(shared)?);
     }
-    import.call("_cudnn_rnn_backward", &layers.operands, layers.attrs.with("grads", flags))
+    node.import.call("_cudnn_rnn_backward", &layers.operands, layers.attrs.with("grads", flags))
 }
 
 /// Lowers the gradient of a layer of oneDNN.
-pub(super) fn layer_backward(
-    import: &mut Import<'_>,
-    given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
-) -> Lowered<Made> {
-    let layer = one_layer(import, given, ["hx_", "cx_tmp"])?;
+pub(super) fn layer_backward(node: &mut Node<'_, '_>) -> Lowered<Made> {
+    let layer = one_layer(node, ["hx_", "cx_tmp"])?;
     let count = layer.weights;
-    let made = backward(import, given, layer)?;
+    let made = backward(node, layer)?;
     let (x, states, weights) = (made[0], &made[1..3], &made[3..]);
     let mut each = vec![Some(x)];
     each.extend((0..4).map(|k| weights.get(k).copied().filter(|_| k < count)));
     each.extend(states.iter().copied().map(Some));
     // Under autocast, the library returns gradients in f32. The sums of both biases are the same.
     let mut converted = Vec::new();
-    for (k, val) in each.into_iter().enumerate().take(results.len()) {
-        let recorded = results.get(k).and_then(Option::as_ref);
+    for (k, val) in each.into_iter().enumerate().take(node.results.len()) {
+        let recorded = node.result(k);
         converted.push(match (val, recorded) {
             (Some(val), Some(recorded)) => {
-                let val = shaped(import, val, Some(recorded))?;
-                Some(cast(import, val, recorded.dtype)?)
+                let val = shaped(node.import, val, Some(recorded))?;
+                Some(node.import.cast(val, recorded.dtype)?)
             }
-            (None, Some(recorded)) => Some(opaque(import, recorded)?),
+            (None, Some(recorded)) => Some(node.import.opaque(recorded)?),
             (val, None) => val,
         });
     }
@@ -174,26 +155,22 @@ pub(super) fn layer_backward(
 }
 
 /// Lowers the gradient of all layers, whose results are in a list behind three others.
-pub(super) fn layers_backward(
-    import: &mut Import<'_>,
-    given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
-) -> Lowered<Made> {
-    let layers = all_layers(import, given)?;
+pub(super) fn layers_backward(node: &mut Node<'_, '_>) -> Lowered<Made> {
+    let layers = all_layers(node)?;
     let (count, states) = (layers.weights, if layers.is_lstm { 2 } else { 1 });
-    let made = backward(import, given, layers)?;
+    let made = backward(node, layers)?;
     let mut all = vec![Some(made[0]), Some(made[1]), (states == 2).then(|| made[2])];
     all.extend(made[1 + states..].iter().copied().take(count).map(Some));
-    all.resize(results.len(), None);
-    for (val, recorded) in all.iter_mut().zip(results) {
+    all.resize(node.results.len(), None);
+    for (val, recorded) in all.iter_mut().zip(node.results) {
         match recorded {
-            Some(recorded) if val.is_none() => *val = Some(opaque(import, recorded)?),
+            Some(recorded) if val.is_none() => *val = Some(node.import.opaque(recorded)?),
             None => *val = None,
             Some(_) => {}
         }
     }
-    if results.len() > 3 {
-        in_one_buffer(import, &mut all[3..], &results[3..])?;
+    if node.results.len() > 3 {
+        in_one_buffer(node.import, &mut all[3..], &node.results[3..])?;
     }
     Ok(all)
 }
@@ -205,33 +182,27 @@ fn in_one_buffer(
     made: &mut [Option<Val>],
     results: &[Option<Recorded>],
 ) -> Lowered<()> {
-    let parts = made.iter().zip(results).enumerate();
-    let mut parts: Vec<(usize, usize, Val, &Recorded)> = parts
-        .filter_map(|(k, (val, recorded))| {
-            let recorded = recorded.as_ref()?;
-            Some((recorded.offset, k, (*val)?, recorded))
-        })
-        .collect();
-    parts.sort_by_key(|(offset, ..)| *offset);
+    let parts = made.iter_mut().zip(results);
+    let mut parts: Vec<(&mut Val, &Recorded)> =
+        parts.filter_map(|(val, recorded)| Some((val.as_mut()?, recorded.as_ref()?))).collect();
+    parts.sort_by_key(|(_, recorded)| recorded.offset);
     let mut end = 0;
-    let fills = parts.iter().all(|(offset, .., recorded)| {
-        let begin = std::mem::replace(&mut end, offset + recorded.shape.iter().product::<usize>());
-        *offset == begin && recorded.storage == parts[0].3.storage
+    let fills = parts.iter().all(|(_, recorded)| {
+        let begin = std::mem::replace(&mut end, recorded.offset + recorded.numel());
+        recorded.offset == begin && recorded.storage == parts[0].1.storage
     });
     if parts.len() < 2 || !fills {
         return Ok(());
     }
     let mut flat = Vec::new();
-    for &(.., val, recorded) in &parts {
-        flat.push(reshaped(import, val, &[recorded.shape.iter().product::<usize>() as i64])?);
+    for (val, recorded) in &parts {
+        flat.push(import.reshaped(**val, vec![recorded.numel() as i64])?);
     }
-    let buffer = one_call(import, "cat", &flat, Attrs::new().with("dim", 0i64))?;
-    for (offset, k, _, recorded) in parts {
-        let length = recorded.shape.iter().product::<usize>() as i64;
-        let attrs = Attrs::new().with("dim", 0i64).with("start", offset as i64);
-        let part = one_call(import, "narrow", &[buffer], attrs.with("length", length))?;
-        let shape: Vec<i64> = recorded.shape.iter().map(|&d| d as i64).collect();
-        made[k] = Some(reshaped(import, part, &shape)?);
+    let buffer = import.one("cat", &flat, Attrs::new().with("dim", 0i64))?;
+    for (val, recorded) in parts {
+        let length = recorded.numel() as i64;
+        let part = import.narrow(buffer, 0, recorded.offset as i64, length)?;
+        *val = import.reshaped(part, ints(&recorded.shape))?;
     }
     Ok(())
 }
@@ -240,25 +211,20 @@ fn in_one_buffer(
 fn shaped(import: &mut Import<'_>, x: Val, recorded: Option<&Recorded>) -> Lowered<Val> {
     match recorded {
         Some(recorded) if import.spec(x).shape() != &*recorded.shape => {
-            let shape: Vec<i64> = recorded.shape.iter().map(|&d| d as i64).collect();
-            reshaped(import, x, &shape)
+            import.reshaped(x, ints(&recorded.shape))
         }
         _ => Ok(x),
     }
 }
 
 /// Lowers the packing of padded sequences, whose lengths the recording has.
-pub(super) fn packed(
-    import: &mut Import<'_>,
-    given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
-) -> Lowered<Made> {
-    let [Some(data), Some(sizes)] = results else {
+pub(super) fn packed(node: &mut Node<'_, '_>) -> Lowered<Made> {
+    let [Some(data), Some(sizes)] = node.results else {
         return Err(unsupported("a packing without results"));
     };
-    let mut converted = args::convert(import, "_pack_padded_sequence", given, &[], results)?;
+    let mut converted = node.convert("_pack_padded_sequence", &[])?;
     let rows = data.shape.first().copied().unwrap_or(0) as i64;
     converted.attrs.set("rows", rows);
     converted.attrs.set("times", sizes.shape.first().copied().unwrap_or(0) as i64);
-    call(import, "_pack_padded_sequence", converted)
+    node.import.made("_pack_padded_sequence", converted)
 }

@@ -105,6 +105,8 @@ bernoulli.Tensor = bernoulli(expand(p, size=shape(self)))
 bernoulli_.Tensor = copy_(self, bernoulli(expand(p, size=shape(self))))
 cauchy_ = copy_(self, add(mul(tan(mul(sub(uniform(shape=shape(self), dtype=f64), other=0.5),
  other=pi)), other=sigma), other=median))
+geometric_ = copy_(self, clamp_min(ceil(div(exponential(shape=shape(self), dtype=f64),
+ other=rate(p))), min=1))
 log_normal_ = exp_(normal_(self, mean, std))
 native_dropout = native_dropout(input, p)
 normal(size) = normal_(zeros(..), mean, std)

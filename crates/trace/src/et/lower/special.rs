@@ -5,249 +5,184 @@ use millstream_ops::layouts;
 use millstream_types::{AttrValue, Attrs, DType};
 
 use super::complex::filled_by;
-use super::{Made, apply, call, cast, one_call, opaque, shape_of};
-use crate::et::args::{self, NodeArgs};
-use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
-use crate::et::value::{Arg, Recorded};
+use super::{Made, Node, ints};
+use crate::et::args;
+use crate::et::import::{Lowered, Refusal, Val, unsupported};
+use crate::et::value::Arg;
 use crate::number::Number;
 
-/// Reads the operands of a question whose answer is no tensor.
-pub(super) fn read_both(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
-    for name in ["self", "other"] {
-        let val = given.tensor(import, name)?;
-        import.read(val)?;
-    }
-    Ok(Vec::new())
-}
-
-/// Lowers `fill_` and `zero_`.
-pub(super) fn fill(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
-    let target = given.tensor(import, "self")?;
-    fill_target(import, given, target)
-}
-
-/// Lowers `fill` and `zero`, which leave their operand as it is and return a new tensor of its
-/// layout.
-pub(super) fn filled(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
-    let like = given.tensor(import, "self")?;
-    let spec = import.spec(like).clone();
-    let strides = layouts::preserved(&spec)?.strides().iter().map(|&s| s as i64).collect();
-    let attrs = Attrs::new()
-        .with("shape", shape_of(import, like))
-        .with("value", 0i64)
-        .with("dtype", spec.dtype)
-        .with("strides", AttrValue::Ints(strides));
-    let target = one_call(import, "full", &[], attrs)?;
-    match given.signature.base() {
-        "zero" => Ok(vec![Some(target)]),
-        _ => fill_target(import, given, target),
-    }
-}
-
-/// Sets every element of a tensor to the node's argument `value`, or to 0 without one.
-fn fill_target(import: &mut Import<'_>, given: &NodeArgs<'_>, target: Val) -> Lowered<Made> {
-    let value = match given.get("value") {
-        None => AttrValue::Int(0),
-        Some((at, Arg::Tensor(tensor))) => {
-            if !import.has_const(at) && !import.is_lost_number(tensor) {
-                let value = import.resolve(tensor, at)?;
-                import.call("copy_", &[target, value], Attrs::new())?;
-                return Ok(vec![Some(target)]);
-            }
-            args::number_attr(import.lost_number(at)?)?
-        }
-        Some((at, Arg::Opaque)) => {
-            let value = import.complex_constant(at)?;
-            import.call("copy_", &[target, value], Attrs::new())?;
+/// Lowers `fill_` and `zero_`, and `fill` and `zero`, which leave their operand as it is and return
+/// a new tensor of its layout.
+pub(super) fn fill(node: &mut Node<'_, '_>, base: &str) -> Lowered<Made> {
+    let mut target = node.tensor("self")?;
+    if !base.ends_with('_') {
+        let spec = node.import.spec(target).clone();
+        let attrs = Attrs::new()
+            .with("shape", ints(spec.shape()))
+            .with("value", 0i64)
+            .with("dtype", spec.dtype)
+            .with("strides", ints(layouts::preserved(&spec)?.strides()));
+        target = node.import.one("full", &[], attrs)?;
+        if base == "zero" {
             return Ok(vec![Some(target)]);
         }
-        Some(_) => given
-            .scalar("value")?
-            .ok_or_else(|| Refusal::Wrong("'value': expected a number".to_owned()))?,
+    }
+    let value = match node.given.get("value") {
+        None => AttrValue::Int(0),
+        Some((at, Arg::Tensor(tensor))) => {
+            if !node.import.has_const(at) && !node.import.is_lost_number(tensor) {
+                let value = node.import.resolve(tensor, at)?;
+                return node.import.copied_to(target, value);
+            }
+            args::number_attr(node.import.lost_number(at)?)?
+        }
+        Some((at, Arg::Opaque)) => {
+            let value = node.import.complex_constant(at)?;
+            return node.import.copied_to(target, value);
+        }
+        Some(_) => args::number_attr(node.given.number("value")?)?,
     };
-    import.call("fill", &[target], Attrs::new().with("value", value))?;
-    Ok(vec![Some(target)])
+    Ok(vec![Some(node.import.one("fill", &[target], Attrs::new().with("value", value))?)])
 }
 
 /// Lowers `bincount`. The number of bins, which depends on data, is that of the recording; a
 /// number beyond it fails the call.
-pub(super) fn bincount(
-    import: &mut Import<'_>,
-    given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
-) -> Lowered<Made> {
-    let mut converted = args::convert(import, "bincount", given, &[], results)?;
-    let result = results.first().and_then(Option::as_ref);
-    let bins = result.and_then(|result| result.shape.first().copied());
+pub(super) fn bincount(node: &mut Node<'_, '_>) -> Lowered<Made> {
+    let mut converted = node.convert("bincount", &[])?;
+    let bins = node.result(0).and_then(|result| result.shape.first().copied());
     let bins = bins.ok_or_else(|| Refusal::Wrong("expected one result".to_owned()))?;
     converted.attrs.set("bins", bins as i64);
-    call(import, "bincount", converted)
+    node.import.made("bincount", converted)
 }
 
 /// Lowers `_embedding_bag`. PyTorch leaves results empty that its gradient does not read.
-pub(super) fn embedding_bag(
-    import: &mut Import<'_>,
-    given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
-) -> Lowered<Made> {
-    let converted = args::convert(import, "_embedding_bag", given, &[], results)?;
-    let bags = call(import, "_embedding_bag", converted)?;
+pub(super) fn embedding_bag(node: &mut Node<'_, '_>) -> Lowered<Made> {
+    let converted = node.convert("_embedding_bag", &[])?;
+    let bags = node.import.made("_embedding_bag", converted)?;
     let mut made = Vec::new();
-    for (k, recorded) in results.iter().enumerate() {
+    for (k, recorded) in node.results.iter().enumerate() {
         let val = bags.get(k).copied().flatten();
         let Some(recorded) = recorded.as_ref().filter(|_| k > 0) else {
             made.push(val);
             continue;
         };
-        let fits = val.filter(|val| import.spec(*val).shape() == &*recorded.shape);
+        let fits = val.filter(|val| node.import.spec(*val).shape() == &*recorded.shape);
         let val = match fits {
             Some(val) => val,
-            None => {
-                let shape: Vec<i64> = recorded.shape.iter().map(|&d| d as i64).collect();
-                let zeros = Attrs::new().with("shape", shape).with("value", 0i64);
-                one_call(import, "full", &[], zeros.with("dtype", DType::I64))?
-            }
+            None => node.import.full(ints(&recorded.shape), 0i64, DType::I64)?,
         };
-        made.push(Some(cast(import, val, recorded.dtype)?));
+        made.push(Some(node.import.cast(val, recorded.dtype)?));
     }
     Ok(made)
 }
 
 /// Lowers selections of distinct elements.
-pub(super) fn distinct(
-    import: &mut Import<'_>,
-    name: &str,
-    given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
-) -> Lowered<Made> {
-    let mut x = given.tensor(import, "self")?;
+pub(super) fn distinct(node: &mut Node<'_, '_>, name: &str) -> Lowered<Made> {
+    let mut x = node.tensor("self")?;
     // PyTorch returns both of slices, whether they are requested or not.
-    let sliced = given.get("dim").is_some();
-    let wanted = |k: usize, name: &str| results.get(k).is_some() && (sliced || given.flag(name));
+    let sliced = node.given.get("dim").is_some();
+    let wanted = |k: usize, name: &str| k < node.results.len() && (sliced || node.given.flag(name));
     let (inverse, counts) = (wanted(1, "return_inverse"), wanted(2, "return_counts"));
     let mut attrs = Attrs::new()
         .with("consecutive", name.contains("consecutive"))
         .with("return_inverse", inverse)
         .with("return_counts", counts);
-    let dim = given.int("dim")?;
-    let rank = import.spec(x).shape().len();
-    let dim = dim.map(|dim| dimension(dim, rank)).transpose()?;
-    let order = dim.map(|dim| {
-        let dim = dim as i64;
-        let mut order: Vec<i64> = (0..rank as i64).filter(|&k| k != dim).collect();
-        order.insert(0, dim);
-        (dim, order)
-    });
-    if let Some((dim, order)) = &order {
-        x = one_call(import, "permute", &[x], Attrs::new().with("dims", order.clone()))?;
-        import.move_bounded_dim(*dim as usize);
+    let mut order: Vec<usize> = (0..node.import.spec(x).shape().len().max(1)).collect();
+    let dim = node.given.int("dim")?.map(|dim| dimension(dim, order.len())).transpose()?;
+    if let Some(dim) = dim {
+        order[..=dim].rotate_right(1);
+        x = node.import.one("permute", &[x], Attrs::new().with("dims", ints(&order)))?;
+        node.import.move_bounded_dim(dim);
         attrs.set("dim", 0i64);
     }
-    let mut made = import.call("unique", &[x], attrs)?;
-    if let Some((dim, _)) = order {
-        let mut back: Vec<i64> = (1..rank as i64).collect();
-        back.insert(dim as usize, 0);
-        let turned = one_call(import, "permute", &[made[0]], Attrs::new().with("dims", back))?;
-        let dense = Attrs::new().with("memory_format", "contiguous");
-        made[0] = one_call(import, "clone", &[turned], dense)?;
+    let mut made = node.import.call("unique", &[x], attrs)?;
+    if let Some(dim) = dim {
+        order.sort_unstable();
+        order[..=dim].rotate_left(1);
+        let back = Attrs::new().with("dims", ints(&order));
+        let turned = node.import.one("permute", &[made[0]], back)?;
+        made[0] = node.import.dense(turned)?;
     }
-    made.truncate(results.len());
+    made.truncate(node.results.len());
     Ok(made.into_iter().map(Some).collect())
 }
 
 /// Lowers a read by index where a mask is true, else a complex number.
-pub(super) fn masked_index(
-    import: &mut Import<'_>,
-    given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
-) -> Lowered<Made> {
+pub(super) fn masked_index(node: &mut Node<'_, '_>) -> Lowered<Made> {
     let op = "_unsafe_masked_index";
-    let converted = args::convert(import, op, given, &["fill"], results)?;
-    let read = one_call(import, op, &converted.inputs, converted.attrs.with("fill", 0i64))?;
-    let mask = given.tensor(import, "mask")?;
-    let skipped = apply(import, "logical_not", &[mask])?;
-    Ok(vec![Some(filled_by(import, given, "fill", [read, skipped])?)])
+    let converted = node.convert(op, &["fill"])?;
+    let read = node.import.one(op, &converted.inputs, converted.attrs.with("fill", 0i64))?;
+    let mask = node.tensor("mask")?;
+    let skipped = node.import.apply("logical_not", &[mask])?;
+    Ok(vec![Some(filled_by(node, "fill", [read, skipped])?)])
 }
 
 /// Returns the lengths of sequences, a list or a tensor, as a tensor.
-fn sequence_lengths(import: &mut Import<'_>, given: &NodeArgs<'_>, name: &str) -> Lowered<Val> {
-    if given.has_tensor(name) {
-        let val = given.tensor(import, name)?;
-        return cast(import, val, DType::I64);
+fn sequence_lengths(node: &mut Node<'_, '_>, name: &str) -> Lowered<Val> {
+    if node.given.has_tensor(name) {
+        let val = node.tensor(name)?;
+        return node.import.cast(val, DType::I64);
     }
-    let lengths = given.ints(name)?.unwrap_or_default();
-    import.numbers(lengths.into_iter().map(|length| Number::Int(length.into())), DType::I64)
+    let lengths = node.given.ints(name)?.unwrap_or_default();
+    node.import.numbers(lengths.into_iter().map(|length| Number::Int(length.into())), DType::I64)
 }
 
-/// Returns the arguments of the loss, given the forward variables' number of states.
-fn alignment_attrs(given: &NodeArgs<'_>, states: usize) -> Lowered<Attrs> {
-    let mut attrs = Attrs::new().with("max_target_length", (states as i64 - 1) / 2);
-    attrs.set("blank", given.int("blank")?.unwrap_or(0));
-    attrs.set("zero_infinity", given.flag("zero_infinity"));
-    Ok(attrs)
-}
-
-/// Lowers the loss of alignments.
-pub(super) fn alignment_loss(
-    import: &mut Import<'_>,
-    given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
-) -> Lowered<Made> {
-    let Some(Some(variables)) = results.get(1) else {
-        return Err(unsupported("a loss of alignments without its variables"));
+/// Lowers the loss of alignments, or its gradient.
+pub(super) fn alignment(node: &mut Node<'_, '_>, op: &str) -> Lowered<Made> {
+    let states = match node.given.has_tensor("log_alpha") {
+        true => {
+            let variables = node.tensor("log_alpha")?;
+            node.import.spec(variables).shape().last().copied()
+        }
+        false => {
+            let variables = node.result(1).map(|variables| variables.shape.last().copied());
+            variables.ok_or_else(|| unsupported("a loss of alignments without its variables"))?
+        }
     };
-    let states = variables.shape.last().copied().unwrap_or(1);
-    let (x, targets) = (given.tensor(import, "log_probs")?, given.tensor(import, "targets")?);
-    let inputs = sequence_lengths(import, given, "input_lengths")?;
-    let labels = sequence_lengths(import, given, "target_lengths")?;
-    let attrs = alignment_attrs(given, states)?;
-    let made = import.call("_ctc_loss", &[x, targets, inputs, labels], attrs)?;
+    let mut operands = Vec::new();
+    for name in ["grad", "log_probs", "targets"] {
+        if node.given.get(name).is_some() {
+            operands.push(node.tensor(name)?);
+        }
+    }
+    operands.push(sequence_lengths(node, "input_lengths")?);
+    operands.push(sequence_lengths(node, "target_lengths")?);
+    if op.ends_with("backward") {
+        operands.push(node.tensor("neg_log_likelihood")?);
+    }
+    let most = (states.unwrap_or(1) as i64 - 1) / 2;
+    let mut attrs = Attrs::new().with("max_target_length", most);
+    attrs.set("blank", node.given.int("blank")?.unwrap_or(0));
+    attrs.set("zero_infinity", node.given.flag("zero_infinity"));
+    let made = node.import.call(op, &operands, attrs)?;
     Ok(made.into_iter().map(Some).collect())
 }
 
-/// Lowers the gradient of the loss of alignments.
-pub(super) fn alignment_backward(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
-    let variables = given.tensor(import, "log_alpha")?;
-    let states = import.spec(variables).shape().last().copied().unwrap_or(1);
-    let mut operands = Vec::new();
-    for name in ["grad", "log_probs", "targets"] {
-        operands.push(given.tensor(import, name)?);
-    }
-    operands.push(sequence_lengths(import, given, "input_lengths")?);
-    operands.push(sequence_lengths(import, given, "target_lengths")?);
-    operands.push(given.tensor(import, "neg_log_likelihood")?);
-    let attrs = alignment_attrs(given, states)?;
-    Ok(vec![Some(one_call(import, "_ctc_loss_backward", &operands, attrs)?)])
-}
-
 /// Adds to the results of a batch norm those of libraries' ops.
-pub(super) fn with_statistics(
-    import: &mut Import<'_>,
-    mut made: Made,
-    given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
-) -> Lowered<Made> {
+pub(super) fn with_statistics(node: &mut Node<'_, '_>, mut made: Made) -> Lowered<Made> {
+    let given = node.given;
     let eps = given.scalar("eps")?.or(given.scalar("epsilon")?).unwrap_or(AttrValue::Float(1e-5));
     // Without training, GPUs return the running statistics as those that the op used.
     for (k, name) in [(1, "running_mean"), (2, "running_var")] {
-        let Some(Some(recorded)) = results.get(k) else { continue };
-        let is_empty = made[k].is_some_and(|val| import.spec(val).numel() == 0);
+        let Some(Some(recorded)) = node.results.get(k) else { continue };
+        let is_empty = made[k].is_some_and(|val| node.import.spec(val).numel() == 0);
         if !is_empty || recorded.numel() == 0 {
             continue;
         }
-        let running = given.tensor(import, name)?;
-        let used = if k == 1 {
-            apply(import, "clone", &[running])?
-        } else {
-            let sum = Attrs::new().with("other", eps.clone());
-            let sum = one_call(import, "add", &[running], sum)?;
-            apply(import, "rsqrt", &[sum])?
+        let running = node.tensor(name)?;
+        let used = match k {
+            1 => node.import.apply("clone", &[running])?,
+            _ => {
+                let sum = Attrs::new().with("other", eps.clone());
+                let sum = node.import.one("add", &[running], sum)?;
+                node.import.apply("rsqrt", &[sum])?
+            }
         };
-        made[k] = Some(cast(import, used, recorded.dtype)?);
+        made[k] = Some(node.import.cast(used, recorded.dtype)?);
     }
     // Only the library's own gradient reads the last one.
-    if let Some(Some(reserve)) = results.get(3) {
-        made.push(Some(opaque(import, reserve)?));
+    if let Some(Some(reserve)) = node.results.get(3) {
+        made.push(Some(node.import.opaque(reserve)?));
     }
     Ok(made)
 }
