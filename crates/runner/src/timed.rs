@@ -12,7 +12,7 @@ use crate::error::{RunError, placed};
 use crate::executables::Compiled;
 use crate::execution::Execution;
 use crate::executor::Executor;
-use crate::lower::{Lowered, lower};
+use crate::lower::{Lowered, Step, StepAction, lower};
 use crate::options::RunOptions;
 use crate::outputs::{Read, compare};
 use crate::report::{OutputReport, RunReport};
@@ -28,7 +28,7 @@ pub struct Timed {
     /// The program's tensors, each with a copy of its first content.
     tensors: Vec<[Tensor; 2]>,
     executables: Vec<Compiled>,
-    /// The program as straight code, if it only calls, reads and releases.
+    /// The program's straight code, if it only calls, reads and releases.
     straight: Option<Straight>,
     /// The program as an executable, once it was launched.
     replayed: Option<Executable>,
@@ -73,7 +73,7 @@ impl Timed {
         let executables = executables::compile(&machine, &program, &lowered, options, Some(&made))?;
         let tensors = made.into_iter().zip(before).map(|(tensor, as_it_was)| [tensor, as_it_was]);
         let straight = match program.wholes.as_deref() {
-            None | Some([]) => Straight::new(&machine, &lowered, program.values.len()),
+            None | Some([]) => Straight::new(&machine, &lowered),
             Some(_) => Ok(None),
         };
         let straight = straight.map_err(whole)?;
@@ -81,10 +81,10 @@ impl Timed {
         Ok(Timed { machine, tensors, program, lowered, options, executables, straight, replayed })
     }
 
-    /// Returns the number of calls of a program that only calls, reads and
-    /// releases.
+    /// Returns the number of calls of a program that only calls, reads and releases.
     pub fn calls(&self) -> Option<usize> {
-        self.straight.as_ref().map(|straight| straight.calls)
+        let is_call = |step: &&Step| matches!(step.action, StepAction::Call(_));
+        self.straight.as_ref().map(|_| self.lowered.main.steps.iter().filter(is_call).count())
     }
 
     /// Runs it once, call by call. The tensors get their first content before the clock starts.
@@ -156,9 +156,9 @@ impl Timed {
     pub fn walk(&self) -> Result<Duration, RunError> {
         let whole = |e: Error| RunError::whole(&self.program, &e);
         let straight = self.straight.as_ref().ok_or_else(|| whole(unfit("a launch or a wait")))?;
-        let mut slots = straight.slots(self.tensors.iter().map(|[tensor, _]| tensor));
+        let mut slots = self.slots();
         let start = Instant::now();
-        straight.walk(&mut slots).map_err(whole)?;
+        straight.run(None, &self.lowered.main.steps, &mut slots).map_err(whole)?;
         Ok(start.elapsed())
     }
 
@@ -166,31 +166,38 @@ impl Timed {
         let program = &*self.program;
         let whole = |e: Error| RunError::whole(program, &e);
         self.reset()?;
-        let tensors = self.tensors.iter().map(|[tensor, _]| tensor);
+        let main = &self.lowered.main;
+        let mut slots = self.slots();
         if let Some(straight) = &self.straight {
-            let mut slots = straight.slots(tensors);
             let start = Instant::now();
-            straight.run(&self.machine, &mut slots).map_err(whole)?;
+            straight.run(Some(&self.machine), &main.steps, &mut slots).map_err(whole)?;
             return Ok((self.finish(start)?, slots));
         }
-        let main = &self.lowered.main;
         let start = Instant::now();
         let mut executor = Executor::new(&self.machine);
         executor.executables.clone_from(&self.executables);
         let mut execution = Execution::new(executor, program, &self.lowered, main.events);
-        for (value, tensor) in (0..).zip(tensors) {
-            execution.set(ValueRef(value), tensor.clone());
+        for (value, tensor) in (0..).zip(slots.drain(..)) {
+            tensor.into_iter().for_each(|tensor| execution.set(ValueRef(value), tensor));
         }
         execution.hold_tensors(&self.options.device, |_| true)?;
         execution.run(main)?;
         execution.gather_outputs()?;
         let taken = self.finish(start)?;
         let values = (0..program.values.len() as u32).map(ValueRef);
-        let slots = values.map(|value| execution.get(value).cloned()).collect();
+        slots.extend(values.map(|value| execution.get(value).cloned()));
         match execution.executor.failures.first() {
             Some(failure) => Err(self.failed(failure)),
             None => Ok((taken, slots)),
         }
+    }
+
+    /// Returns the tensors before a run, by number.
+    fn slots(&self) -> Slots {
+        let mut slots: Slots =
+            self.tensors.iter().map(|[tensor, _]| Some(tensor.clone())).collect();
+        slots.resize(self.program.values.len().max(slots.len()), None);
+        slots
     }
 
     fn launch_once(&mut self) -> Result<(Taken, Vec<Tensor>), RunError> {
