@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use millstream_trace::{
-    Action, Block, Body, Call, ErrorKind, Program, Results, Span, Statement, TraceError,
+    Action, Body, Call, ErrorKind, Program, Results, Span, Statement, TraceError,
 };
 use millstream_types::{Error, Failure, Origin};
 
@@ -104,9 +104,8 @@ fn with_names(program: &Program, at: Span, failure: &Failure) -> Failure {
 
 /// Returns the call with a span.
 fn call_at(statements: &[Statement], at: Span) -> Option<&Call> {
-    statements.iter().find_map(|statement| match &statement.action {
+    Statement::each(statements).find_map(|statement| match &statement.action {
         Action::Call(call) if statement.span == at => Some(&**call),
-        Action::CriticalSection { body, .. } => call_at(body, at),
         _ => None,
     })
 }
@@ -114,19 +113,15 @@ fn call_at(statements: &[Statement], at: Span) -> Option<&Call> {
 /// Returns the span on a line of the file: of a statement, a line of a list, a tensor or an output.
 /// Of several statements, it is the one that calls `op`, if exactly one does.
 fn find(program: &Program, line: u32, op: Option<&str>) -> Option<Span> {
-    let mut found: Vec<(Span, Option<&str>)> = Vec::new();
-    match &program.body {
-        Body::Statements(block) => {
-            collect(&block.statements, line, &mut found);
-            for executable in &program.executables {
-                let Block { statements, .. } = &executable.block;
-                collect(statements, line, &mut found);
-            }
-        }
-        Body::Instructions(lines) => {
-            let of_line = lines.iter().filter(|l| l.span.line == line);
-            found.extend(of_line.map(|l| (l.span, None)));
-        }
+    let statements = program.statements().filter(|s| s.span.line == line);
+    let with_op = statements.map(|statement| match &statement.action {
+        Action::Call(call) => (statement.span, Some(call.op.as_str())),
+        _ => (statement.span, None),
+    });
+    let mut found: Vec<(Span, Option<&str>)> = with_op.collect();
+    if let Body::Instructions(lines) = &program.body {
+        let of_line = lines.iter().filter(|l| l.span.line == line);
+        found.extend(of_line.map(|l| (l.span, None)));
     }
     let tensors = program.tensors.iter().map(|t| &t.site);
     let sites = tensors.chain(program.outputs.iter().map(|o| &o.site)).map(|s| s.span());
@@ -139,21 +134,6 @@ fn find(program: &Program, line: u32, op: Option<&str>) -> Option<Span> {
     match found[..] {
         [(place, _)] => Some(place),
         _ => None,
-    }
-}
-
-fn collect<'a>(statements: &'a [Statement], line: u32, found: &mut Vec<(Span, Option<&'a str>)>) {
-    for statement in statements {
-        if let Action::CriticalSection { body, .. } = &statement.action {
-            collect(body, line, found);
-        }
-        if statement.span.line == line {
-            let op = match &statement.action {
-                Action::Call(call) => Some(call.op.as_str()),
-                _ => None,
-            };
-            found.push((statement.span, op));
-        }
     }
 }
 

@@ -90,18 +90,12 @@ fn known_list(program: &Program, options: &RunOptions) -> Option<InstructionList
 
 /// Returns a program whose statements have a line each.
 fn one_a_line(program: &Program) -> Program {
-    fn number(statements: &mut [Statement], next: &mut u32) {
-        for statement in statements {
-            *next += 1;
-            statement.span.line = *next;
-            if let Action::CriticalSection { body, .. } = &mut statement.action {
-                number(body, next);
-            }
-        }
-    }
     let mut apart = program.clone();
     if let Body::Statements(block) = &mut apart.body {
-        number(&mut block.statements, &mut 0);
+        let mut lines = 1..;
+        Statement::each_mut(&mut block.statements, &mut |statement| {
+            statement.span.line = lines.next().unwrap_or_default();
+        });
     }
     apart
 }
@@ -124,26 +118,14 @@ pub(crate) fn stream_names<'p>(
 /// own.
 fn collect<'p>(statements: &'p [Statement], all: &mut HashMap<u32, &'p [ValueRef]>) -> bool {
     let mut is_apart = true;
-    for statement in statements {
+    for statement in Statement::each(statements) {
         let own: &[ValueRef] = match &statement.action {
+            Action::CriticalSection { .. } => continue,
             Action::Call(call) => match &call.results {
                 Results::New(values) => values,
                 Results::Into(_) => &[],
             },
-            Action::CriticalSection { body, .. } => {
-                is_apart &= collect(body, all);
-                continue;
-            }
-            Action::Release(_)
-            | Action::Record { .. }
-            | Action::Wait { .. }
-            | Action::StreamWait { .. }
-            | Action::Read(_)
-            | Action::Touch { .. }
-            | Action::Barrier
-            | Action::GlobalSync
-            | Action::Synchronize(_)
-            | Action::Launch(_) => &[],
+            _ => &[],
         };
         is_apart &= all.insert(statement.span.line, own).is_none();
     }

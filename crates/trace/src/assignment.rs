@@ -252,15 +252,20 @@ fn apply(reader: &Reader<'_>, program: &mut Program) -> Result<()> {
         let stream = reader.recover(stream)?;
         resolved.extend(stream.map(|stream| Resolved { rule, stream, is_used: false }));
     }
-    match &mut program.body {
-        Body::Statements(block) => statements(&mut block.statements, &mut resolved),
-        Body::Instructions(_) => {
-            let message = "a list of instructions has its streams in it; edit the list";
-            return Err(site.error(message));
-        }
-    }
-    for executable in &mut program.executables {
-        statements(&mut executable.block.statements, &mut resolved);
+    let Body::Statements(main) = &mut program.body else {
+        let message = "a list of instructions has its streams in it; edit the list";
+        return Err(site.error(message));
+    };
+    let executables = program.executables.iter_mut().map(|executable| &mut executable.block);
+    for block in std::iter::once(main).chain(executables) {
+        Statement::each_mut(&mut block.statements, &mut |statement| {
+            let Action::Call(call) = &mut statement.action else { return };
+            let line = statement.span.line;
+            for one in resolved.iter_mut().filter(|one| one.rule.holds(&call.op, line)) {
+                call.stream = Some(one.stream);
+                one.is_used = true;
+            }
+        });
     }
     for resolved in resolved.iter().filter(|resolved| !resolved.is_used) {
         let message = format!("the rule holds for no call of {}", program.source.name());
@@ -330,29 +335,4 @@ fn compute(program: &mut Program, index: u32, site: Site) -> StreamRef {
         program.streams.len() - 1
     });
     StreamRef(at as u32)
-}
-
-fn statements(list: &mut [Statement], rules: &mut [Resolved]) {
-    for statement in list {
-        match &mut statement.action {
-            Action::Call(call) => {
-                let line = statement.span.line;
-                for one in rules.iter_mut().filter(|one| one.rule.holds(&call.op, line)) {
-                    call.stream = Some(one.stream);
-                    one.is_used = true;
-                }
-            }
-            Action::CriticalSection { body, .. } => statements(body, rules),
-            Action::Release(_)
-            | Action::Record { .. }
-            | Action::Wait { .. }
-            | Action::StreamWait { .. }
-            | Action::Read(_)
-            | Action::Touch { .. }
-            | Action::Barrier
-            | Action::GlobalSync
-            | Action::Synchronize(_)
-            | Action::Launch(_) => {}
-        }
-    }
 }

@@ -12,9 +12,7 @@ use millstream_profile::Spread;
 use millstream_runner::{
     Loading, Progress, RunError, RunOptions, RunReport, assignment, load, program_hash, run_ranks,
 };
-use millstream_trace::{
-    Action, Body, Entry, ListRank, Program, Statement, TraceError, output_line,
-};
+use millstream_trace::{Body, Entry, ListRank, Program, Statement, TraceError, output_line};
 
 use crate::show::report::Repeat;
 
@@ -188,15 +186,10 @@ fn with_progress(options: &RunOptions, programs: &[Arc<Program>]) -> (RunOptions
 /// Returns the number of times that a run of the program calls its progress function: once for
 /// each statement, or once in all if it is launched as an executable.
 fn steps(program: &Program, options: &RunOptions) -> u64 {
-    fn count(statements: &[Statement]) -> u64 {
-        let one = |s: &Statement| match &s.action {
-            Action::CriticalSection { body, .. } => 1 + count(body),
-            _ => 1,
-        };
-        statements.iter().map(one).sum()
-    }
     match &program.body {
-        Body::Statements(block) if !options.replay => count(&block.statements),
+        Body::Statements(block) if !options.replay => {
+            Statement::each(&block.statements).count() as u64
+        }
         Body::Statements(_) | Body::Instructions(_) => 1,
     }
 }

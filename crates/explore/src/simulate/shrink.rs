@@ -67,14 +67,7 @@ fn statements(program: &Program) -> &[Statement] {
 }
 
 fn size(program: &Program) -> usize {
-    fn count(statements: &[Statement]) -> usize {
-        let one = |s: &Statement| match &s.action {
-            Action::CriticalSection { body, .. } => 1 + count(body),
-            _ => 1,
-        };
-        statements.iter().map(one).sum()
-    }
-    count(statements(program)) + program.outputs.len()
+    Statement::each(statements(program)).count() + program.outputs.len()
 }
 
 impl Shrinker<'_> {

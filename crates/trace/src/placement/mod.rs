@@ -26,7 +26,7 @@ use millstream_types::AttrValue;
 
 use crate::error::{Result, TraceError};
 use crate::json::{Raw, Reader};
-use crate::program::{Action, Body, Call, Placement, Program, Statement};
+use crate::program::{Action, Call, Placement, Program};
 
 /// The argument that stands for the position of a rank among the ranks of the call.
 pub const PARALLEL_ID: &str = "parallel_id";
@@ -71,19 +71,13 @@ pub fn project(program: Program, rank: u32, ranks: u32, ops: &OpRegistry) -> Res
 
 /// Returns whether any part of a program depends on the rank that runs it.
 fn names_ranks(program: &Program) -> bool {
-    fn any(statements: &[Statement]) -> bool {
-        statements.iter().any(|statement| match &statement.action {
+    let mut inputs = program.executables.iter().flat_map(|e| &e.inputs);
+    program.tensors.iter().any(|tensor| tensor.ranks.is_some() || tensor.held.is_some())
+        || inputs.any(|input| input.held.is_some())
+        || program.statements().any(|statement| match &statement.action {
             Action::Call(call) => call.ranks.is_some() || call.held.is_some() || is_parallel(call),
-            Action::CriticalSection { body, .. } => any(body),
             _ => false,
         })
-    }
-    program.tensors.iter().any(|tensor| tensor.ranks.is_some() || tensor.held.is_some())
-        || matches!(&program.body, Body::Statements(block) if any(&block.statements))
-        || program
-            .executables
-            .iter()
-            .any(|e| e.inputs.iter().any(|input| input.held.is_some()) || any(&e.block.statements))
 }
 
 /// Returns whether a call has an argument that stands for a position or number of ranks.

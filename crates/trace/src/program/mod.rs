@@ -192,6 +192,33 @@ pub struct Statement {
     pub action: Action,
 }
 
+impl Statement {
+    /// Returns statements, each section before the statements in it.
+    pub fn each(statements: &[Statement]) -> impl Iterator<Item = &Statement> {
+        let mut open = vec![statements.iter()];
+        std::iter::from_fn(move || {
+            while open.last()?.as_slice().is_empty() {
+                open.pop();
+            }
+            let statement = open.last_mut()?.next()?;
+            if let Action::CriticalSection { body, .. } = &statement.action {
+                open.push(body.iter());
+            }
+            Some(statement)
+        })
+    }
+
+    /// Visits statements, each section before the statements in it.
+    pub fn each_mut(statements: &mut [Statement], visit: &mut dyn FnMut(&mut Statement)) {
+        for statement in statements {
+            visit(statement);
+            if let Action::CriticalSection { body, .. } = &mut statement.action {
+                Statement::each_mut(body, visit);
+            }
+        }
+    }
+}
+
 /// The action of a statement.
 #[derive(Clone, Debug)]
 pub enum Action {
@@ -388,25 +415,32 @@ impl Program {
         Origin::Trace(Arc::new(file), span.line)
     }
 
+    /// Returns all statements, of the program and of its executables.
+    pub fn statements(&self) -> impl Iterator<Item = &Statement> {
+        let own = match &self.body {
+            Body::Statements(block) => &block.statements[..],
+            Body::Instructions(_) => &[],
+        };
+        let of_executables = self.executables.iter().map(|e| &e.block.statements[..]);
+        std::iter::once(own).chain(of_executables).flat_map(Statement::each)
+    }
+
     /// Returns whether any statement, of the program or of an executable, names a stream.
     pub fn names_streams(&self) -> bool {
-        fn any(statements: &[Statement]) -> bool {
-            statements.iter().any(|s| match &s.action {
-                Action::Call(call) => call.stream.is_some(),
-                Action::Touch { stream, .. } => stream.is_some(),
-                Action::Launch(launch) => launch.stream.is_some(),
-                Action::Record { .. }
-                | Action::Wait { .. }
-                | Action::StreamWait { .. }
-                | Action::Synchronize(_) => true,
-                Action::CriticalSection { body, .. } => any(body),
-                Action::Release(_) | Action::Read(_) | Action::Barrier | Action::GlobalSync => {
-                    false
-                }
-            })
-        }
-        matches!(&self.body, Body::Statements(block) if any(&block.statements))
-            || self.executables.iter().any(|e| any(&e.block.statements))
+        self.statements().any(|statement| match &statement.action {
+            Action::Call(call) => call.stream.is_some(),
+            Action::Touch { stream, .. } => stream.is_some(),
+            Action::Launch(launch) => launch.stream.is_some(),
+            Action::Record { .. }
+            | Action::Wait { .. }
+            | Action::StreamWait { .. }
+            | Action::Synchronize(_) => true,
+            Action::CriticalSection { .. }
+            | Action::Release(_)
+            | Action::Read(_)
+            | Action::Barrier
+            | Action::GlobalSync => false,
+        })
     }
 
     /// Returns the key of each stream, in the order of [`Program::streams`], for a run on the
