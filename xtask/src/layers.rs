@@ -244,6 +244,7 @@ pub(crate) const FOLDERS: &[Folders] = &[
             "pool",
             "driver",
             "engine",
+            "replay",
         ],
         // A tape names its stream by the value that only the router's `open` makes.
         upward: &[("tapes", "engine", 2)],
