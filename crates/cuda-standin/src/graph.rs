@@ -109,13 +109,9 @@ pub(crate) fn invalidate<T>(state: &mut State, id: u64, what: &str, code: u32) -
 /// # Errors
 /// The stream takes part in a capture, which is invalid from now on.
 pub(crate) fn refuse(state: &mut State, stream: u64) -> DriverResult<()> {
-    match of_stream(state, stream) {
-        Some(id) => {
-            let what = "the stream takes part in a capture";
-            invalidate(state, id, what, code::STREAM_CAPTURE_UNSUPPORTED)
-        }
-        None => Ok(()),
-    }
+    let Some(id) = of_stream(state, stream) else { return Ok(()) };
+    let what = "the stream takes part in a capture";
+    invalidate(state, id, what, code::STREAM_CAPTURE_UNSUPPORTED)
 }
 
 /// Refuses a call that can wait for the device, or change what a capture relies on.
@@ -129,13 +125,10 @@ pub(crate) fn refuse_unsafe(state: &mut State) -> DriverResult<()> {
         Mode::ThreadLocal => capture.thread == thread,
         Mode::Relaxed => false,
     };
-    match state.captures.iter().find(|(_, capture)| forbids(capture)).map(|(id, _)| *id) {
-        Some(id) => {
-            let what = "the call is illegal during a capture";
-            invalidate(state, id, what, code::STREAM_CAPTURE_UNSUPPORTED)
-        }
-        None => Ok(()),
-    }
+    let found = state.captures.iter().find(|(_, capture)| forbids(capture));
+    let Some(id) = found.map(|(id, _)| *id) else { return Ok(()) };
+    let what = "the call is illegal during a capture";
+    invalidate(state, id, what, code::STREAM_CAPTURE_UNSUPPORTED)
 }
 
 /// Adds a command of a stream to the capture that the stream takes part in.

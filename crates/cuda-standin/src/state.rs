@@ -257,14 +257,13 @@ pub(crate) fn driver_call_in_context(
 ) -> u32 {
     driver_call(name, |state| match current() {
         Some(device) if state.retained[device as usize] > 0 => {
-            match state.faults.lost_devices.get(&device) {
-                Some(code) => Err(*code),
-                None if UNSAFE_IN_CAPTURE.contains(&name) => {
-                    graph::refuse_unsafe(state)?;
-                    body(state, device)
-                }
-                None => body(state, device),
+            if let Some(code) = state.faults.lost_devices.get(&device) {
+                return Err(*code);
             }
+            if UNSAFE_IN_CAPTURE.contains(&name) {
+                graph::refuse_unsafe(state)?;
+            }
+            body(state, device)
         }
         Some(device) => state.violation(format!("device {device}'s context was released"), 201),
         None => state.violation("the thread has no context", code::INVALID_CONTEXT),
