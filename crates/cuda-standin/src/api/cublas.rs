@@ -42,11 +42,7 @@ fn cublas_call(
 }
 
 /// Returns the entry of a handle, which must belong to the thread's device.
-fn handle_entry<'a>(
-    state: &'a mut State,
-    device: u32,
-    handle: u64,
-) -> DriverResult<&'a mut CublasHandle> {
+fn handle_entry(state: &mut State, device: u32, handle: u64) -> DriverResult<&mut CublasHandle> {
     let missing = status::NOT_INITIALIZED;
     let of = state.entry(|s| &mut s.cublas_handles, handle, "handle", missing)?.device;
     if of != device {

@@ -13,7 +13,7 @@ use crate::stream::{Command, enqueue};
 /// Creates an event without timing. Millstream measures times only while it records a profile.
 const DISABLE_TIMING: c_uint = 2;
 
-pub(super) fn event<'a>(state: &'a mut State, event: u64) -> DriverResult<&'a mut EventState> {
+pub(super) fn event(state: &mut State, event: u64) -> DriverResult<&mut EventState> {
     if state.events.get(&event).is_none_or(|e| e.destroyed) {
         return state.violation("there is no such event", code::INVALID_HANDLE);
     }

@@ -71,11 +71,11 @@ pub(super) unsafe extern "C" fn cuStreamIsCapturing(stream: u64, to: *mut c_uint
     })
 }
 
-fn graph_of<'a>(state: &'a mut State, handle: u64) -> DriverResult<&'a Graph> {
+fn graph_of(state: &mut State, handle: u64) -> DriverResult<&Graph> {
     Ok(state.entry(|s| &mut s.graphs, handle, "graph", code::INVALID_VALUE)?)
 }
 
-fn exec_of<'a>(state: &'a mut State, handle: u64) -> DriverResult<&'a mut GraphExec> {
+fn exec_of(state: &mut State, handle: u64) -> DriverResult<&mut GraphExec> {
     state.entry(|s| &mut s.graph_execs, handle, "executable graph", code::INVALID_VALUE)
 }
 
