@@ -225,7 +225,8 @@ impl Reading<'_> {
     }
 
     fn syncs(&mut self) -> Result<()> {
-        let columns = "globalPid? deviceId? contextId? streamId? eventId? correlationId syncType eventSyncId?";
+        let columns = "globalPid? deviceId? contextId? streamId? eventId? \
+                       correlationId syncType eventSyncId?";
         let rows = self.database.rows("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", columns)?;
         for [process, device, context, stream, event, correlation, kind, shared] in &rows {
             // Source: CUpti_ActivitySynchronizationType.
