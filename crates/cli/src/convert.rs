@@ -10,7 +10,6 @@ use millstream_trace::{
     write_with_sidecar,
 };
 
-use crate::BAD_INPUT;
 use crate::run::number;
 use crate::show::snippet;
 
@@ -49,13 +48,7 @@ pub(crate) struct Arguments {
 
 /// Converts the trace that the arguments name.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    match convert(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            snippet::print(&error);
-            ExitCode::from(BAD_INPUT)
-        }
-    }
+    convert(arguments).map_or_else(snippet::bad_input, |()| ExitCode::SUCCESS)
 }
 
 fn convert(arguments: &Arguments) -> Result<(), TraceError> {

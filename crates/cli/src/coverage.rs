@@ -16,7 +16,6 @@ use millstream_trace::{
 };
 use serde_json::json;
 
-use crate::BAD_INPUT;
 use crate::run::no_trace;
 use crate::show::{snippet, tables};
 
@@ -68,13 +67,7 @@ fn share(part: f64, whole: f64) -> f64 {
 
 /// Counts the nodes of all traces that the arguments name.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    match all(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            error.errors.iter().for_each(snippet::print);
-            ExitCode::from(BAD_INPUT)
-        }
-    }
+    all(arguments).map_or_else(snippet::bad_input, |()| ExitCode::SUCCESS)
 }
 
 fn all(arguments: &Arguments) -> Result<(), RunError> {

@@ -3,10 +3,9 @@
 //! Exit status 0: it was predicted. 2: bad input.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use millstream_explore::predict::Model;
 use millstream_explore::what_if::{
     Changes, Gain, Kernels, OpChange, Scaling, gains, numbered_waits, streams_as_assignment,
     what_if,
@@ -15,13 +14,12 @@ use millstream_files::Outputs;
 use millstream_profile::model::Source;
 use millstream_profile::summary::{self, short_name, time};
 use millstream_profile::{Profile, file};
-use millstream_terminal::table::{align_right, new_table};
+use millstream_terminal::table::new_table;
 use millstream_trace::{Assignment, LoadOptions, input_files};
 
-use crate::BAD_INPUT;
 use crate::assign::Assignments;
-use crate::profile::{Forms, Timeline, single_profile, some_rows};
-use crate::show::snippet::print_message;
+use crate::profile::{Forms, Timeline, bad, single_profile, some_rows};
+use crate::simulate::read_model;
 
 /// The most rows of each table of gains.
 const ROWS: usize = 8;
@@ -82,13 +80,8 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     fn changes(&self) -> Result<Changes, String> {
-        let model = |path: &Path| {
-            let text = std::fs::read_to_string(path);
-            let text = text.map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-            Model::parse(&text).map_err(|e| format!("{}: {e}", path.display()))
-        };
-        let measured_on = self.measured_on.as_deref().map(model).transpose()?;
-        let kernels = self.model.as_deref().map(model).transpose()?;
+        let measured_on = self.measured_on.as_deref().map(read_model).transpose()?;
+        let kernels = self.model.as_deref().map(read_model).transpose()?;
         let device = self.device.clone();
         let kernels = kernels.map(|model| Kernels { model, measured_on, device });
         let read = |path: &PathBuf| Assignment::read(path, &LoadOptions::default());
@@ -117,13 +110,7 @@ impl Arguments {
 
 /// Predicts a run.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    match shown(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            print_message(&message);
-            ExitCode::from(BAD_INPUT)
-        }
-    }
+    shown(arguments).map_or_else(|message| bad(&message), |()| ExitCode::SUCCESS)
 }
 
 fn shown(arguments: &Arguments) -> Result<(), String> {
@@ -159,7 +146,7 @@ fn shown(arguments: &Arguments) -> Result<(), String> {
             return arguments.outputs.print_summary(&made, out, terminal);
         }
         let Some([waits, ops]) = &gained else {
-            return summary::write_path(&made, some_rows(terminal), out);
+            return summary::write_path(&made, some_rows(false, terminal), out);
         };
         let parts = summary::PathParts::of(&made, &summary::path(&made));
         writeln!(out, "critical path: {parts}")?;
@@ -227,7 +214,7 @@ fn print_waits(
         return Ok(());
     }
     let names = summary::ShortNames::of(profile);
-    let header = ["wait", "waits for", "by", "at", "blocked", "without it", "gain"];
+    let header = [">wait", "waits for", "by", "at", ">blocked", ">without it", ">gain"];
     let mut table = new_table(terminal, &header);
     for gain in gains {
         let Some(&number) = gain.changes.without_waits.last() else { continue };
@@ -242,9 +229,8 @@ fn print_waits(
             gained(made, gain),
         ]);
     }
-    [0, 4, 5, 6].into_iter().for_each(|column| align_right(&mut table, column));
     writeln!(out, "{table}")?;
-    more(out, all.len(), gains.len())
+    summary::more(out, all.len(), gains.len())
 }
 
 /// Prints what faster ops would gain.
@@ -255,7 +241,7 @@ fn print_ops(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let all = summary::ops(made);
-    let header = ["op", "calls", "time", "in half the time", "gain"];
+    let header = ["op", ">calls", ">time", ">in half the time", ">gain"];
     let mut table = new_table(terminal, &header);
     for gain in gains {
         let Some(change) = gain.changes.ops.last() else { continue };
@@ -265,19 +251,11 @@ fn print_ops(
             [op.name.clone(), calls, time(op.total), time(gain.program), gained(made, gain)];
         table.add_row(cells);
     }
-    (1..5).for_each(|column| align_right(&mut table, column));
     writeln!(out, "{table}")?;
-    more(out, all.len(), gains.len())
+    summary::more(out, all.len(), gains.len())
 }
 
 fn gained(made: &Profile, gain: &Gain) -> String {
     let program = made.parts().program;
     percent(gain.program as i64 - program as i64, program)
-}
-
-fn more(out: &mut dyn Write, all: usize, shown: usize) -> io::Result<()> {
-    match all.saturating_sub(shown) {
-        0 => Ok(()),
-        left => writeln!(out, "and {left} more"),
-    }
 }

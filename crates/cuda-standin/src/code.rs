@@ -1,27 +1,31 @@
 //! The driver's errors, with the numbers and names of `cuda.h`.
 
+/// Defines the codes of a library's errors, with the beginning of their names, and
+/// `name_and_meaning`.
 macro_rules! codes {
-    ($($name:ident = $number:literal, $meaning:literal;)*) => {
+    ($prefix:literal, $success:literal; $($name:ident = $number:literal, $meaning:literal;)*) => {
         $(
             #[doc = $meaning]
             pub const $name: u32 = $number;
         )*
 
-        /// Returns the name in `cuda.h` and the description, each with a final zero.
+        /// Returns the name in the library's header and the description, each with a final zero.
         pub(crate) fn name_and_meaning(code: u32) -> Option<(&'static str, &'static str)> {
             match code {
-                0 => Some(("CUDA_SUCCESS\0", "no error\0")),
-                $($number => Some((
-                    concat!("CUDA_ERROR_", stringify!($name), "\0"),
-                    concat!($meaning, "\0"),
-                )),)*
+                0 => Some((concat!($success, "\0"), "no error\0")),
+                $($number => {
+                    let name = concat!($prefix, stringify!($name), "\0");
+                    Some((name, concat!($meaning, "\0")))
+                })*
                 _ => None,
             }
         }
     };
 }
+pub(crate) use codes;
 
 codes! {
+    "CUDA_ERROR_", "CUDA_SUCCESS";
     INVALID_VALUE = 1, "invalid argument";
     OUT_OF_MEMORY = 2, "out of memory";
     NOT_INITIALIZED = 3, "initialization error";

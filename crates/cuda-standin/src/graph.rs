@@ -93,46 +93,42 @@ pub(crate) fn of_stream(state: &State, stream: u64) -> Option<u64> {
     state.captures.iter().find(|(_, c)| c.streams.contains_key(&stream)).map(|(id, _)| *id)
 }
 
-/// Invalidates a capture, because of `what`, and returns `code`.
-pub(crate) fn invalidate(state: &mut State, call: &str, id: u64, what: &str, code: u32) -> u32 {
+/// Invalidates a capture, because of `what`.
+///
+/// # Errors
+/// Always: `code`.
+pub(crate) fn invalidate<T>(state: &mut State, id: u64, what: &str, code: u32) -> DriverResult<T> {
     if let Some(capture) = state.captures.get_mut(&id) {
         capture.is_invalid = true;
     }
-    state.violation(call, what, code)
+    state.violation(what, code)
 }
 
 /// Refuses a call for a stream that takes part in a capture.
 ///
 /// # Errors
 /// The stream takes part in a capture, which is invalid from now on.
-pub(crate) fn refuse(state: &mut State, call: &str, stream: u64) -> DriverResult<()> {
-    match of_stream(state, stream) {
-        Some(id) => {
-            let what = "the stream takes part in a capture";
-            Err(invalidate(state, call, id, what, code::STREAM_CAPTURE_UNSUPPORTED))
-        }
-        None => Ok(()),
-    }
+pub(crate) fn refuse(state: &mut State, stream: u64) -> DriverResult<()> {
+    let Some(id) = of_stream(state, stream) else { return Ok(()) };
+    let what = "the stream takes part in a capture";
+    invalidate(state, id, what, code::STREAM_CAPTURE_UNSUPPORTED)
 }
 
 /// Refuses a call that can wait for the device, or change what a capture relies on.
 ///
 /// # Errors
 /// A capture forbids it to this thread. The capture is invalid from now on.
-pub(crate) fn refuse_unsafe(state: &mut State, call: &str) -> DriverResult<()> {
+pub(crate) fn refuse_unsafe(state: &mut State) -> DriverResult<()> {
     let thread = std::thread::current().id();
     let forbids = |capture: &Capture| match capture.mode {
         Mode::Global => true,
         Mode::ThreadLocal => capture.thread == thread,
         Mode::Relaxed => false,
     };
-    match state.captures.iter().find(|(_, capture)| forbids(capture)).map(|(id, _)| *id) {
-        Some(id) => {
-            let what = "the call is illegal during a capture";
-            Err(invalidate(state, call, id, what, code::STREAM_CAPTURE_UNSUPPORTED))
-        }
-        None => Ok(()),
-    }
+    let found = state.captures.iter().find(|(_, capture)| forbids(capture));
+    let Some(id) = found.map(|(id, _)| *id) else { return Ok(()) };
+    let what = "the call is illegal during a capture";
+    invalidate(state, id, what, code::STREAM_CAPTURE_UNSUPPORTED)
 }
 
 /// Adds a command of a stream to the capture that the stream takes part in.
@@ -162,7 +158,6 @@ pub(crate) fn active(state: &State, record: &CapturedRecord) -> Option<u64> {
 /// The wait would leave a capture, enter one from outside, or join two.
 pub(crate) fn wait(
     state: &mut State,
-    call: &str,
     stream: u64,
     record: Option<CapturedRecord>,
 ) -> DriverResult<bool> {
@@ -170,17 +165,17 @@ pub(crate) fn wait(
     let Some(record) = record else {
         let Some(own) = own else { return Ok(false) };
         let what = "a captured stream waits for an event from outside the capture";
-        return Err(invalidate(state, call, own, what, code::STREAM_CAPTURE_ISOLATION));
+        return invalidate(state, own, what, code::STREAM_CAPTURE_ISOLATION);
     };
     if active(state, &record).is_none() {
         let what = "the event was last recorded in a capture that has ended";
-        return Err(state.violation(call, what, code::CAPTURED_EVENT));
+        return state.violation(what, code::CAPTURED_EVENT);
     }
     if let Some(own) = own.filter(|own| *own != record.capture) {
         let what = "the wait would join two captures";
-        invalidate(state, call, own, what, code::STREAM_CAPTURE_MERGE);
+        let _ = invalidate::<()>(state, own, what, code::STREAM_CAPTURE_MERGE);
         let other = record.capture;
-        return Err(invalidate(state, call, other, what, code::STREAM_CAPTURE_MERGE));
+        return invalidate(state, other, what, code::STREAM_CAPTURE_MERGE);
     }
     if let Some(capture) = state.captures.get_mut(&record.capture) {
         if capture.is_invalid {
@@ -196,18 +191,18 @@ pub(crate) fn wait(
 /// # Errors
 /// The stream has begun no capture; the capture is invalid; another thread has begun it; or a
 /// stream has work that the first one does not wait for. All but the first end the capture.
-pub(crate) fn end(state: &mut State, call: &str, stream: u64) -> DriverResult<Vec<Node>> {
+pub(crate) fn end(state: &mut State, stream: u64) -> DriverResult<Vec<Node>> {
     let Some(id) = of_stream(state, stream) else {
-        return Err(state.violation(call, "the stream does not capture", code::ILLEGAL_STATE));
+        return state.violation("the stream does not capture", code::ILLEGAL_STATE);
     };
     if state.captures.get(&id).is_some_and(|capture| capture.origin != stream) {
         let what = "the capture began on another stream";
-        return Err(invalidate(state, call, id, what, code::STREAM_CAPTURE_UNMATCHED));
+        return invalidate(state, id, what, code::STREAM_CAPTURE_UNMATCHED);
     }
     let Some(capture) = state.captures.remove(&id) else { return Err(code::ILLEGAL_STATE) };
     if capture.mode != Mode::Relaxed && capture.thread != std::thread::current().id() {
         let what = "another thread began the capture";
-        return Err(state.violation(call, what, code::STREAM_CAPTURE_WRONG_THREAD));
+        return state.violation(what, code::STREAM_CAPTURE_WRONG_THREAD);
     }
     if capture.is_invalid {
         return Err(code::STREAM_CAPTURE_INVALIDATED);

@@ -70,11 +70,13 @@ impl Drop for HostBlock {
 }
 
 /// All allocations.
+#[derive(Default)]
 pub(crate) struct Memory {
     /// By the first address that the caller of the driver sees.
     blocks: BTreeMap<u64, Block>,
     /// The sum of their bytes, by kind.
     in_use: BTreeMap<MemoryKind, u64>,
+    /// The next address of device memory, counted from [`FIRST`].
     next: u64,
     /// The number of names given to device memory and to pinned memory.
     named: [u64; 2],
@@ -121,10 +123,6 @@ impl Range {
 }
 
 impl Memory {
-    pub(crate) fn new() -> Memory {
-        Memory { blocks: BTreeMap::new(), in_use: BTreeMap::new(), next: FIRST, named: [0; 2] }
-    }
-
     /// Allocates a block and returns its first address. None if the limit would be exceeded, or the
     /// host is out of memory.
     pub(crate) fn allocate(&mut self, kind: MemoryKind, bytes: u64, limit: u64) -> Option<u64> {
@@ -132,9 +130,9 @@ impl Memory {
         let host = HostBlock::new(bytes).filter(|_| bytes <= room)?;
         let (base, count, letter) = match kind {
             MemoryKind::Device(_) => {
-                let base = self.next;
-                self.next = (base + bytes + GAP).next_multiple_of(ALIGN);
-                (base, &mut self.named[0], 'm')
+                let at = self.next;
+                self.next = (at + bytes + GAP).next_multiple_of(ALIGN);
+                (FIRST + at, &mut self.named[0], 'm')
             }
             MemoryKind::Pinned => (host.0 as u64, &mut self.named[1], 'h'),
         };
@@ -222,7 +220,7 @@ mod tests {
 
     #[test]
     fn ranges_end_with_their_allocation() {
-        let mut memory = Memory::new();
+        let mut memory = Memory::default();
         let a = memory.allocate(MemoryKind::Device(0), 100, 1 << 20).unwrap();
         let b = memory.allocate(MemoryKind::Device(0), 0, 1 << 20).unwrap();
         assert!(b > a + 100 && a.is_multiple_of(ALIGN) && b.is_multiple_of(ALIGN));
@@ -235,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_limit_holds_for_each_kind() {
-        let mut memory = Memory::new();
+        let mut memory = Memory::default();
         assert!(memory.allocate(MemoryKind::Device(0), 60, 100).is_some());
         assert!(memory.allocate(MemoryKind::Device(0), 41, 100).is_none());
         assert!(memory.allocate(MemoryKind::Device(1), 41, 100).is_some());

@@ -188,7 +188,7 @@ impl Comm {
         let driver = driver();
         let mut state = driver.lock();
         if !error.contains("has ended") {
-            state.violation(&self.name, error, 0);
+            state.violations.push(format!("{}: {error}", self.name));
         }
         while !self.is_aborted.load(Ordering::SeqCst) {
             state = driver.wait(state);

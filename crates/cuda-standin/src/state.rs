@@ -12,6 +12,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Display;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -96,7 +97,10 @@ pub(crate) struct Holds {
     pub(crate) permits: BTreeMap<u64, u64>,
 }
 
+#[derive(Default)]
 pub(crate) struct State {
+    /// The name of the current call.
+    pub(crate) call: &'static str,
     pub(crate) initialised: bool,
     /// The number of references to each device's context.
     pub(crate) retained: [u64; DEVICES as usize],
@@ -148,7 +152,7 @@ pub(crate) static TURN: Mutex<()> = Mutex::new(());
 /// Returns the driver of this process.
 pub(crate) fn driver() -> &'static Driver {
     static DRIVER: LazyLock<Driver> =
-        LazyLock::new(|| Driver { state: Mutex::new(State::new()), changed: Condvar::new() });
+        LazyLock::new(|| Driver { state: Mutex::new(State::default()), changed: Condvar::new() });
     &DRIVER
 }
 
@@ -222,6 +226,7 @@ pub(crate) fn library_call(
 ) -> u32 {
     let outcome = catch_panic(|| {
         let mut state = driver().lock();
+        state.call = name;
         *state.counts.entry(name).or_default() += 1;
         let (line, code) = match body(&mut state) {
             Ok(line) => (format!("{name}{line}"), code::SUCCESS),
@@ -252,55 +257,20 @@ pub(crate) fn driver_call_in_context(
 ) -> u32 {
     driver_call(name, |state| match current() {
         Some(device) if state.retained[device as usize] > 0 => {
-            match state.faults.lost_devices.get(&device) {
-                Some(code) => Err(*code),
-                None if UNSAFE_IN_CAPTURE.contains(&name) => {
-                    graph::refuse_unsafe(state, name)?;
-                    body(state, device)
-                }
-                None => body(state, device),
+            if let Some(code) = state.faults.lost_devices.get(&device) {
+                return Err(*code);
             }
+            if UNSAFE_IN_CAPTURE.contains(&name) {
+                graph::refuse_unsafe(state)?;
+            }
+            body(state, device)
         }
-        Some(device) => {
-            Err(state.violation(name, &format!("device {device}'s context was released"), 201))
-        }
-        None => Err(state.violation(name, "the thread has no context", code::INVALID_CONTEXT)),
+        Some(device) => state.violation(format!("device {device}'s context was released"), 201),
+        None => state.violation("the thread has no context", code::INVALID_CONTEXT),
     })
 }
 
 impl State {
-    fn new() -> State {
-        State {
-            initialised: false,
-            retained: [0; DEVICES as usize],
-            peers: BTreeSet::new(),
-            denied_peer_access: BTreeSet::new(),
-            memory: Memory::new(),
-            streams: BTreeMap::new(),
-            events: BTreeMap::new(),
-            modules: BTreeMap::new(),
-            pools: BTreeMap::new(),
-            cublas_handles: BTreeMap::new(),
-            comms: BTreeMap::new(),
-            comm_groups: BTreeMap::new(),
-            functions: BTreeMap::new(),
-            captures: BTreeMap::new(),
-            graphs: BTreeMap::new(),
-            graph_execs: BTreeMap::new(),
-            faults: Faults::default(),
-            holds: Holds::default(),
-            not_ready: 0,
-            source_mutation: None,
-            calls: VecDeque::new(),
-            counts: BTreeMap::new(),
-            violations: Vec::new(),
-            needs_notify: false,
-            waiting: 0,
-            handles: 0,
-            named: [0; 7],
-        }
-    }
-
     /// Returns a new handle, which no other object has.
     pub(crate) fn handle(&mut self) -> u64 {
         self.handles += 1;
@@ -315,32 +285,40 @@ impl State {
         format!("{letter}{}", *count - 1)
     }
 
-    /// Records a violation: a call whose behaviour a real driver leaves undefined. Returns `code`.
-    pub(crate) fn violation(&mut self, call: &str, what: &str, code: u32) -> u32 {
-        self.violations.push(format!("{call}: {what}"));
-        code
+    /// Records a violation: a call whose behaviour a real driver leaves undefined.
+    ///
+    /// # Errors
+    /// Always: `code`.
+    pub(crate) fn violation<T>(&mut self, what: impl Display, code: u32) -> DriverResult<T> {
+        self.violations.push(format!("{}: {what}", self.call));
+        Err(code)
+    }
+
+    /// Returns the entry of a handle.
+    ///
+    /// # Errors
+    /// There is no such `what`: `code`.
+    pub(crate) fn entry<T>(
+        &mut self,
+        of: fn(&mut State) -> &mut BTreeMap<u64, T>,
+        handle: u64,
+        what: &str,
+        code: u32,
+    ) -> DriverResult<&mut T> {
+        if !of(self).contains_key(&handle) {
+            return self.violation(format!("there is no such {what}"), code);
+        }
+        of(self).get_mut(&handle).ok_or(code)
     }
 
     /// Clears calls, violations, faults and holds, and restarts names at zero. Open objects stay
     /// open, unless a device was lost: its objects could not be closed and are removed.
     pub(crate) fn reset(&mut self) {
         if self.faults.has_lost_any() {
-            self.retained = [0; DEVICES as usize];
-            self.peers.clear();
-            self.memory = Memory::new();
-            // Their threads end.
+            // The threads of the streams end.
             self.streams.values().for_each(|stream| stream.wake.notify_one());
-            self.streams.clear();
-            self.events.clear();
-            self.modules.clear();
-            self.pools.clear();
-            self.cublas_handles.clear();
-            self.comms.clear();
-            self.comm_groups.clear();
-            self.functions.clear();
-            self.captures.clear();
-            self.graphs.clear();
-            self.graph_execs.clear();
+            let State { initialised, needs_notify, waiting, handles, .. } = *self;
+            *self = State { initialised, needs_notify, waiting, handles, ..State::default() };
         }
         self.faults = Faults::default();
         self.holds = Holds::default();

@@ -1,32 +1,18 @@
 //! The types of elements.
 
 use std::fmt::Debug;
-use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
+use std::ops::Neg;
 
 use anyhow::Result;
 use num_complex::Complex;
+use num_traits::NumAssign;
 
 use crate::matrix::Matrix;
 use crate::spectral::{self, Eigen, Singular};
 
 /// An element: f64 or a complex number of f64. The factorizations by a library are methods, so that
 /// this crate compiles them.
-pub trait Number:
-    Copy
-    + Debug
-    + PartialEq
-    + Send
-    + Sync
-    + Add<Output = Self>
-    + Sub<Output = Self>
-    + Mul<Output = Self>
-    + Div<Output = Self>
-    + Neg<Output = Self>
-    + AddAssign
-    + SubAssign
-    + MulAssign
-    + 'static
-{
+pub trait Number: Copy + Debug + Send + Sync + NumAssign + Neg<Output = Self> + 'static {
     /// Zero.
     const ZERO: Self;
     /// One.

@@ -111,7 +111,7 @@ fn eliminate_one<T: Number>(a: &mut Matrix<T>, k: usize, flip: impl Fn(T) -> T) 
         }
     }
     for i in k + 1..n {
-        a[(i, k)] = a[(i, k)] / pivot;
+        a[(i, k)] /= pivot;
     }
 }
 
@@ -157,7 +157,7 @@ pub fn symmetric_solve<T: Number>(
         }
         for j in 0..b.columns() {
             if width == 1 {
-                b[(k, j)] = b[(k, j)] / packed[(k, k)];
+                b[(k, j)] /= packed[(k, k)];
                 continue;
             }
             let (first, off, second) = (packed[(k, k)], packed[(k + 1, k)], packed[(k + 1, k + 1)]);

@@ -34,7 +34,7 @@ pub fn solve_triangular<T: Number>(
         let row = if triangle.is_upper { length - 1 - step } else { step };
         if !triangle.has_unit_diagonal {
             for j in 0..b.columns() {
-                b[(row, j)] = b[(row, j)] / a[(row, row)];
+                b[(row, j)] /= a[(row, row)];
             }
         }
         let solved = b.row(row).to_vec();

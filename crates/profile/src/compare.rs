@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
-use millstream_terminal::table::{align_right, new_table};
+use millstream_terminal::table::new_table;
 
 use crate::model::{NONE, Profile, Role, Source};
 use crate::spread::Spread;
@@ -218,7 +218,6 @@ pub fn write(
     show: Show,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let rows = show.rows.unwrap_or(usize::MAX);
     writeln!(out, "A: {}\nB: {}", names[0], names[1])?;
     let medians = comparison.total.map(|spread| spread.median);
     let [a, b] = medians;
@@ -234,9 +233,10 @@ pub fn write(
             None if !comparison.is_measured => {}
             None => writeln!(out, "of single runs; with --repeat, noise is told from change")?,
         }
-        let header = ["op", "calls A", "calls B", "time A", "time B", "change", "in %", "noise?"];
+        let header =
+            ["op", ">calls A", ">calls B", ">time A", ">time B", ">change", ">in %", "noise?"];
         let mut table = new_table(show.terminal, &header);
-        for op in comparison.ops.iter().take(rows) {
+        for op in comparison.ops.iter().take(show.rows) {
             table.add_row([
                 op.name.clone(),
                 op.count[0].to_string(),
@@ -252,20 +252,18 @@ pub fn write(
                 },
             ]);
         }
-        (1..7).for_each(|column| align_right(&mut table, column));
         writeln!(out, "{table}")?;
     }
     let changes = [("only in A", &comparison.went), ("only in B", &comparison.came)];
-    let mut table = new_table(show.terminal, &["wait", "waits for", "by", "count"]);
+    let mut table = new_table(show.terminal, &["wait", "waits for", "by", ">count"]);
     let mut count = HashMap::new();
     for (which, waits) in changes {
         count.insert(which, waits.iter().map(|(_, count)| count).sum::<usize>());
-        for (wait, count) in waits.iter().take(rows) {
+        for (wait, count) in waits.iter().take(show.rows) {
             let (until, user) = (wait.until.clone(), wait.user.clone());
             table.add_row([which.to_owned(), until, user, count.to_string()]);
         }
     }
-    align_right(&mut table, 3);
     match count.values().sum::<usize>() {
         0 => writeln!(out, "the same waits")?,
         _ => {

@@ -41,7 +41,7 @@ pub fn of_list(
     let mut building = Building::new(title, source, list);
     for external in &list.externals {
         let (arena, size) = (external.arena.index() as u32, external.bytes);
-        let storage = Storage { arena, offset: u64::MAX, size, ..Storage::default() };
+        let storage = Storage { arena, size, ..Storage::default() };
         building.begin(external.tensor, &external.name, &external.spec, storage);
     }
     for index in 0..list.instructions.len() {
@@ -143,13 +143,8 @@ impl Building {
     fn begin(&mut self, id: TensorId, name: &str, spec: &TensorSpec, storage: Storage) {
         let number = self.profile.storages.len() as u32;
         let tensor = self.tensor(id, name, spec, number);
-        let allocated = match storage.allocated {
-            0 if storage.offset == u64::MAX => NONE,
-            allocated => allocated,
-        };
-        let (released, last_use) = (NONE, NONE);
         let size = rounded(storage.size).unwrap_or(storage.size);
-        let storage = Storage { tensor, allocated, released, last_use, size, ..storage };
+        let storage = Storage { tensor, size, ..storage };
         self.profile.storages.push(storage);
         self.living.push(1);
     }
@@ -233,7 +228,7 @@ impl Building {
         } else if body.class() == Class::Observes {
             for &point in body.awaited() {
                 let (until, resolution) = (self.at(point), Resolution::Host);
-                self.profile.waits.push(Wait { waiter: own, until, resolution, ..no_wait() });
+                self.profile.waits.push(Wait { waiter: own, until, resolution, ..Wait::default() });
             }
         }
         let is_use = matches!(role, Role::Work | Role::Launch | Role::Order | Role::Fence);
@@ -282,7 +277,7 @@ impl Building {
             self.scope.tracks[stream].open.push(self.profile.waits.len() as u32);
             let (waiter, source) = (own, until.stream.index());
             let until_at = self.at(until);
-            let wait = Wait { waiter, until: until_at, resolution, tensors, ..no_wait() };
+            let wait = Wait { waiter, until: until_at, resolution, tensors, ..Wait::default() };
             self.profile.waits.push(wait);
             self.scope.tracks[stream].wait(source, until.seq, own);
         } else if !matches!(role, Role::Record) {
@@ -319,7 +314,7 @@ impl Building {
         };
         let until = self.at(needs);
         let waits = self.profile.waits.len() as u32;
-        self.profile.waits.push(Wait { until, resolution, covered_by, tensors, ..no_wait() });
+        self.profile.waits.push(Wait { until, resolution, covered_by, tensors, ..Wait::default() });
         if let Some(track) = self.scope.tracks.get_mut(stream) {
             track.open.push(waits);
         }
@@ -353,7 +348,7 @@ impl Building {
     fn storage(&mut self, of: &Placement) -> Storage {
         let Placement { arena, offset, size, generation } = *of;
         let (arena, size) = (self.arena(arena.index()), rounded(size).unwrap_or(size));
-        Storage { arena, offset, size, generation, tensor: NONE, ..Storage::default() }
+        Storage { arena, offset, size, generation, ..Storage::default() }
     }
 
     fn finish(mut self) -> Profile {
@@ -361,8 +356,4 @@ impl Building {
         self.profile.total = ends.max().unwrap_or(0);
         self.profile
     }
-}
-
-pub(crate) fn no_wait() -> Wait {
-    Wait { waiter: NONE, until: NONE, user: NONE, covered_by: NONE, ..Wait::default() }
 }

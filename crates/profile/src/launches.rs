@@ -14,7 +14,7 @@ use millstream_types::{Point, StreamId};
 use millstream_vm::{LaunchTimes, Outcome as Ended, StepTimes};
 
 use crate::causes::Causes;
-use crate::from_list::{Building, ListTimes, no_wait};
+use crate::from_list::{Building, ListTimes};
 use crate::model::{Instruction, NONE, Outcome, Resolution, Role, Stream, Times, Wait};
 use crate::scope::Scope;
 
@@ -336,7 +336,7 @@ impl Building {
         let open = &mut self.scope.tracks[stream].open;
         open.push(self.profile.waits.len() as u32);
         let resolution = Resolution::Host;
-        self.profile.waits.push(Wait { waiter, until, resolution, ..no_wait() });
+        self.profile.waits.push(Wait { waiter, until, resolution, ..Wait::default() });
     }
 
     /// Makes the instructions from `first` to `own` steps of `own`, unless they are those of

@@ -201,6 +201,7 @@ mod tests {
         };
         let release = Instruction { issued: Some(2), stream: NONE, parent: NONE, ..call(9) };
         let storage = |k: u32| Storage {
+            arena: 0,
             size: 8,
             offset: u64::from(k) * 8,
             tensor: k,

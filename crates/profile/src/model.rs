@@ -230,7 +230,7 @@ impl Resolution {
 }
 
 /// A need of a stream to come after an instruction of another one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// The instruction that waits; for an elided wait, the one that would have waited.
     pub waiter: u32,
@@ -246,6 +246,13 @@ pub struct Wait {
     pub tensors: Vec<u32>,
 }
 
+impl Default for Wait {
+    fn default() -> Wait {
+        let ([waiter, until, user, covered_by], resolution) = ([NONE; 4], Resolution::default());
+        Wait { waiter, until, user, resolution, covered_by, tensors: Vec::new() }
+    }
+}
+
 /// A tensor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tensor {
@@ -258,11 +265,11 @@ pub struct Tensor {
 }
 
 /// A storage: bytes of an arena for some time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
     /// The arena.
     pub arena: u32,
-    /// The first byte.
+    /// The first byte; `u64::MAX` if that is not known.
     pub offset: u64,
     /// The number of bytes that it takes.
     pub size: u64,
@@ -276,6 +283,14 @@ pub struct Storage {
     pub released: u32,
     /// The last instruction that uses it, or [`NONE`].
     pub last_use: u32,
+}
+
+impl Default for Storage {
+    fn default() -> Storage {
+        let ([arena, tensor, allocated, released, last_use], offset) = ([NONE; 5], u64::MAX);
+        let (size, generation) = (0, 0);
+        Storage { arena, offset, size, generation, tensor, allocated, released, last_use }
+    }
 }
 
 /// A part of the program with a name.
@@ -450,21 +465,22 @@ impl Profile {
         of_runs.unwrap_or_else(|| Spread::one(self.parts().program))
     }
 
-    /// Gives streams, by position, and tensors the names that the program has for them. A stream
-    /// keeps its own name in parentheses: `work (cpu:0 compute 1)`.
-    pub fn rename<'a>(
+    /// Gives streams and tensors the names that the program has for them: those of an executable,
+    /// by its name as in `list0`, or of the program itself. A stream keeps its own name in
+    /// parentheses: `work (cpu:0 compute 1)`.
+    pub fn rename(
         &mut self,
-        streams: impl IntoIterator<Item = (usize, &'a str)>,
-        tensors: impl IntoIterator<Item = (String, &'a str)>,
+        list: Option<&str>,
+        streams: &HashMap<String, &str>,
+        tensors: &HashMap<String, &str>,
     ) {
-        for (k, name) in streams {
-            if let Some(stream) = self.streams.get_mut(k) {
+        for stream in &mut self.streams {
+            if let Some(name) = within(&stream.name, list).and_then(|own| streams.get(own)) {
                 stream.name = format!("{name} ({})", stream.name);
             }
         }
-        let names: HashMap<String, &str> = tensors.into_iter().collect();
         for tensor in &mut self.tensors {
-            if let Some(name) = names.get(&tensor.name) {
+            if let Some(name) = within(&tensor.name, list).and_then(|own| tensors.get(own)) {
                 tensor.name = (*name).to_owned();
             }
         }
@@ -489,35 +505,6 @@ impl Profile {
             root = next;
         }
         root
-    }
-
-    /// Gives the streams and tensors of the executables the names that the program has for them,
-    /// as [`Profile::rename`] does. `list` is the executable's name, as in `list0`.
-    pub fn rename_within<'a>(
-        &mut self,
-        list: &str,
-        streams: impl IntoIterator<Item = (String, &'a str)>,
-        tensors: impl IntoIterator<Item = (String, &'a str)>,
-    ) {
-        // Instances of private memory have streams and tensors of their own.
-        let own = |name: &str| {
-            let (name, list_of) = name.split_once(" in ")?;
-            let list_of = list_of.split_once(", instance").map_or(list_of, |(list, _)| list);
-            (list_of == list).then(|| name.to_owned())
-        };
-        let streams: HashMap<String, &str> = streams.into_iter().collect();
-        for stream in &mut self.streams {
-            let named = own(&stream.name).and_then(|key| streams.get(&key));
-            if let Some(name) = named {
-                stream.name = format!("{name} ({})", stream.name);
-            }
-        }
-        let tensors: HashMap<String, &str> = tensors.into_iter().collect();
-        for tensor in &mut self.tensors {
-            if let Some(name) = own(&tensor.name).and_then(|own| tensors.get(&own)) {
-                tensor.name = (*name).to_owned();
-            }
-        }
     }
 
     /// Calls `found` with every position in the profile but those of operands.
@@ -591,4 +578,13 @@ impl Profile {
             .enumerate()
             .filter_map(move |(k, i)| timed((k, i)).map(|(k, t)| (k, i, t)))
     }
+}
+
+/// Returns the name that a stream or tensor has within an executable, if it is one of it.
+fn within<'a>(name: &'a str, list: Option<&str>) -> Option<&'a str> {
+    let Some(list) = list else { return Some(name) };
+    // Instances of private memory have streams and tensors of their own.
+    let (own, of) = name.split_once(" in ")?;
+    let of = of.split_once(", instance").map_or(of, |(list, _)| list);
+    (of == list).then_some(own)
 }

@@ -5,7 +5,8 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 /// The width of tables in columns where neither `COLUMNS` nor a terminal gives one.
 const DEFAULT_WIDTH: u16 = 100;
 
-/// Returns an empty table with a header. `terminal` says whether it is printed to a terminal.
+/// Returns an empty table with a header: `>` begins the title of a column of numbers, whose cells
+/// stand to the right. `terminal` says whether it is printed to a terminal.
 pub fn new_table(terminal: bool, header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
@@ -14,7 +15,12 @@ pub fn new_table(terminal: bool, header: &[&str]) -> Table {
         true => table.set_width(width(terminal)),
         false => table.set_content_arrangement(ContentArrangement::Disabled),
     };
-    table.set_header(header.iter().copied());
+    table.set_header(header.iter().map(|title| title.trim_start_matches('>')));
+    for (column, title) in table.column_iter_mut().zip(header) {
+        if title.starts_with('>') {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
     table
 }
 
@@ -70,13 +76,6 @@ pub fn width(terminal: bool) -> u16 {
 /// (<https://no-color.org>).
 pub fn is_coloured(terminal: bool) -> bool {
     terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-}
-
-/// Aligns the cells of a column to the right, as numbers are.
-pub fn align_right(table: &mut Table, column: usize) {
-    if let Some(column) = table.column_mut(column) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
 }
 
 /// Returns a number of bytes with a binary unit: `512 B`, `1.5 MiB`.

@@ -146,16 +146,7 @@ impl Links {
     }
 
     fn storage(&mut self, bytes: u64) -> u32 {
-        self.storages.push(Storage {
-            arena: NONE,
-            offset: u64::MAX,
-            size: bytes,
-            generation: 0,
-            tensor: NONE,
-            allocated: NONE,
-            released: NONE,
-            last_use: NONE,
-        });
+        self.storages.push(Storage { size: bytes, ..Storage::default() });
         self.storages.len() as u32 - 1
     }
 }

@@ -2,7 +2,7 @@
 //! devices, records and waits. The readers of Kineto's files and of Nsight Systems' fill it.
 
 use millstream_profile::Interned;
-use millstream_profile::model::Range;
+use millstream_profile::model::{NONE, Range};
 
 /// Nanoseconds of a day, and of a year: a recording is shorter.
 const DAY: i64 = 86_400 * 1_000_000_000;
@@ -39,6 +39,19 @@ pub(crate) struct HostEvent {
     pub(crate) index: u64,
     /// Of an op: its node of the execution trace, or `NONE`.
     pub(crate) link: u32,
+}
+
+impl HostEvent {
+    /// Returns an event without numbers.
+    pub(crate) const fn new(
+        name: Name,
+        thread: u32,
+        kind: HostKind,
+        (start, end): (i64, i64),
+    ) -> HostEvent {
+        let (correlation, record_function, index, link) = (0, None, 0, NONE);
+        HostEvent { name, thread, kind, start, end, correlation, record_function, index, link }
+    }
 }
 
 /// A stream of a device, as the file names it.

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use millstream_files::Outputs;
 use millstream_instructions::InstructionList;
 use millstream_instructions::text::parse_list;
-use millstream_profile::summary::Show;
 use millstream_profile::{ListTimes, Outcome, Profile, Source, Times, compare, file, of_list};
 use millstream_runner::{Names, RunOptions, lists};
 use millstream_trace::{LoadOptions, input_files, load, single_trace};
@@ -57,23 +56,22 @@ pub(crate) struct Compare {
 
 /// Gives the streams and tensors of a profile the names that the program has for them.
 pub(crate) fn rename(profile: &mut Profile, list: &InstructionList, names: &Names) {
-    let tensors = |names: &'_ Names| -> Vec<(String, String)> {
-        names.tensors.iter().map(|(id, name)| (id.to_string(), name.clone())).collect()
-    };
-    let streams = names.streams.iter().map(|(id, name)| (id.index(), name.as_str()));
-    let own = tensors(names);
-    profile.rename(streams, own.iter().map(|(id, name)| (id.clone(), name.as_str())));
+    rename_in(profile, None, list, names);
     for (k, (list, names)) in list.executables.iter().zip(&names.executables).enumerate() {
-        let streams = names.streams.iter().filter_map(|(id, name)| {
-            Some((list.streams.get(id.index())?.key.to_string(), name.as_str()))
-        });
-        let own = tensors(names);
-        let tensors = own.iter().map(|(id, name)| (id.clone(), name.as_str()));
-        profile.rename_within(&ListId(k as u32).to_string(), streams, tensors);
+        rename_in(profile, Some(&ListId(k as u32).to_string()), list, names);
     }
 }
 
-fn bad(message: &str) -> ExitCode {
+fn rename_in(profile: &mut Profile, of: Option<&str>, list: &InstructionList, names: &Names) {
+    let streams = names.streams.iter().filter_map(|(id, name)| {
+        Some((list.streams.get(id.index())?.key.to_string(), name.as_str()))
+    });
+    let tensors = names.tensors.iter().map(|(id, name)| (id.to_string(), name.as_str()));
+    profile.rename(of, &streams.collect(), &tensors.collect());
+}
+
+/// Prints a message to standard error, and returns the exit status of bad input.
+pub(crate) fn bad(message: &str) -> ExitCode {
     print_message(message);
     ExitCode::from(BAD_INPUT)
 }
@@ -111,8 +109,8 @@ pub(crate) fn run_compare(arguments: &Compare) -> ExitCode {
     let names = [&arguments.a, &arguments.b].map(|path| path.display().to_string());
     let outputs = Outputs::default();
     outputs.show(|out, terminal| {
-        let rows = if arguments.all_rows { None } else { some_rows(terminal).rows };
-        compare::write(&comparison, [&names[0], &names[1]], Show { rows, terminal }, out)
+        let show = some_rows(arguments.all_rows, terminal);
+        compare::write(&comparison, [&names[0], &names[1]], show, out)
     });
     outputs.finish().map_or_else(|error| bad(&error.to_string()), |()| ExitCode::SUCCESS)
 }

@@ -62,15 +62,11 @@ impl Forms {
         out: &mut dyn Write,
         terminal: bool,
     ) -> io::Result<()> {
-        summary::write(profile, self.show(terminal), out)
-    }
-
-    fn show(&self, terminal: bool) -> Show {
-        Show { rows: (!self.all_rows).then_some(ROWS), terminal }
+        summary::write(profile, some_rows(self.all_rows, terminal), out)
     }
 }
 
-/// Returns how much of each table is shown by default.
-pub(crate) const fn some_rows(terminal: bool) -> Show {
-    Show { rows: Some(ROWS), terminal }
+/// Returns how much of each table is shown: some rows, unless all are wanted.
+pub(crate) const fn some_rows(all: bool, terminal: bool) -> Show {
+    Show { rows: if all { usize::MAX } else { ROWS }, terminal }
 }

@@ -153,11 +153,20 @@ enum Driver {
 
 /// The earlier uses of a tensor that an instruction waits for.
 #[derive(Clone, Copy, ValueEnum)]
-enum Sync {
+pub(crate) enum Sync {
     /// The conflicting uses
     Frontier,
     /// The last use, of any kind
     LastUsed,
+}
+
+impl Sync {
+    pub(crate) const fn policy(self) -> SyncPolicy {
+        match self {
+            Sync::Frontier => SyncPolicy::Frontier,
+            Sync::LastUsed => SyncPolicy::LastUsedStream,
+        }
+    }
 }
 
 impl Arguments {
@@ -209,12 +218,9 @@ impl Arguments {
                            leave out one of them";
             return Err(message.to_owned());
         }
-        let sync = match self.sync {
-            Sync::Frontier => SyncPolicy::Frontier,
-            Sync::LastUsed => SyncPolicy::LastUsedStream,
-        };
         let machine = |config: MachineConfig| {
-            let config = config.driver(driver).sync(sync).check_memory(self.check_memory);
+            let config = config.driver(driver).sync(self.sync.policy());
+            let config = config.check_memory(self.check_memory);
             config.watchdog(self.watchdog)
         };
         let of = |b: &Budget| (b.device.clone().unwrap_or_else(|| device.clone()), b.bytes);

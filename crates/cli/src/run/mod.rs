@@ -21,7 +21,7 @@ use millstream_trace::{Entry, TraceError, expand, input_files};
 
 #[cfg(feature = "explore")]
 pub(crate) use arguments::size;
-pub(crate) use arguments::{Arguments, number};
+pub(crate) use arguments::{Arguments, Sync, number};
 pub(crate) use one::Ran;
 use processes::Processes;
 
@@ -227,9 +227,7 @@ fn runs(report: &RunReport) -> Runs {
 
 /// Shows what has failed on a rank that prints nothing else, and writes its list.
 fn finish_quietly(ran: &Ran, outputs: &Outputs) {
-    for failure in ran.ranks.iter().flat_map(|rank| &rank.failures) {
-        snippet::print(failure);
-    }
+    ran.ranks.iter().flat_map(|rank| &rank.failures).for_each(snippet::print);
     write_lists(ran, outputs);
     if !ran.ok() {
         // Standard error is the last channel: a failure to write to it cannot be reported.
@@ -256,9 +254,7 @@ fn list_name(rank: usize) -> String {
 
 /// Shows the results of a program, and writes its list and its outputs.
 fn finish(ran: &mut Ran, arguments: &Arguments, outputs: &Outputs, detail: Detail) {
-    for failure in ran.ranks.iter().flat_map(|rank| &rank.failures) {
-        snippet::print(failure);
-    }
+    ran.ranks.iter().flat_map(|rank| &rank.failures).for_each(snippet::print);
     outputs.show(|out, terminal| tables::print(ran, detail, out, terminal));
     if arguments.memory {
         outputs.show(|out, terminal| memory::print(ran, out, terminal));

@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 
 use crate::run::Ran;
-use millstream_terminal::table::{align_right, bytes, new_table};
+use millstream_terminal::table::{bytes, new_table};
 
 /// Prints the memory of each device and stream, and how requests for it were satisfied.
 pub(crate) fn print(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
-    let header = ["memory", "in use", "peak", "cached", "pending"];
+    let header = ["memory", ">in use", ">peak", ">cached", ">pending"];
     for (rank, report) in ran.ranks.iter().enumerate() {
         for plan in &report.remat {
             writeln!(out, "{}", ran.name(rank, &plan.to_string()))?;
@@ -24,7 +24,6 @@ pub(crate) fn print(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Resul
                 let of = [used.in_use, used.peak, used.cached, used.pending];
                 row(ran.name(rank, &key.to_string()), of);
             }
-            (1..header.len()).for_each(|column| align_right(&mut table, column));
             writeln!(out, "{table}")?;
             let limit = usage.limit.map(|l| format!(" of {}", bytes(l))).unwrap_or_default();
             let (reserved, peak) = (bytes(usage.reserved), bytes(usage.reserved_peak));

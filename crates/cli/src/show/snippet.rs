@@ -1,21 +1,26 @@
 //! Prints errors with the line of the trace that they concern.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
 
 use annotate_snippets::{AnnotationKind, Level, Snippet};
 use millstream_files::eprintln;
+use millstream_runner::RunError;
 use millstream_terminal::table::wrapped;
 use millstream_trace::TraceError;
 
-use super::violations::{has_colour, renderer};
+use super::violations::print_group;
+use crate::BAD_INPUT;
 
 /// Prints an error and the further ones of its file to standard error.
 pub(crate) fn print(error: &TraceError) {
-    let colour = has_colour();
-    for error in std::iter::once(error).chain(error.others()) {
-        // Standard error is the last channel: a failure to write to it cannot be reported.
-        let _ = writeln!(io::stderr().lock(), "{}", render(error, colour));
-    }
+    std::iter::once(error).chain(error.others()).for_each(print_one);
+}
+
+/// Prints errors to standard error, and returns the exit status of bad input.
+pub(crate) fn bad_input(error: impl Into<RunError>) -> ExitCode {
+    error.into().errors.iter().for_each(print);
+    ExitCode::from(BAD_INPUT)
 }
 
 /// Prints a message without a place to standard error.
@@ -33,7 +38,7 @@ pub(crate) fn note(text: &str) -> String {
     wrapped(text, "    = help: ".len(), io::stderr().is_terminal())
 }
 
-fn render(error: &TraceError, colour: bool) -> String {
+fn print_one(error: &TraceError) {
     let excerpt = error.span().zip(error.excerpt());
     // The excerpt may begin in the middle of a long line, so the title gives the position too.
     let at = excerpt.map_or_else(String::new, |(place, _)| format!(":{place}"));
@@ -46,6 +51,5 @@ fn render(error: &TraceError, colour: bool) -> String {
         source.line_start(excerpt.line as usize).annotation(annotation)
     });
     let help = hint.as_deref().map(|hint| Level::HELP.message(hint));
-    let group = Level::ERROR.primary_title(title.as_str()).elements(snippet).elements(help);
-    renderer(colour).render(&[group]).to_string()
+    print_group(Level::ERROR.primary_title(title.as_str()).elements(snippet).elements(help));
 }

@@ -6,7 +6,7 @@ use comfy_table::{Attribute, Cell, Color, ColumnConstraint, Table};
 use millstream_profile::Spread;
 use millstream_profile::summary::{plural, time};
 use millstream_runner::{OutputReport, ReadReport, RunReport};
-use millstream_terminal::table::{align_right, bytes, is_coloured, new_table, width};
+use millstream_terminal::table::{bytes, is_coloured, new_table, width};
 use millstream_trace::Imported;
 use millstream_types::layout::brief;
 
@@ -21,10 +21,17 @@ const WIDE: u16 = 90;
 /// Prints a table with one row for each program.
 pub(crate) fn print_summary(all: &[Ran], out: &mut dyn Write, terminal: bool) -> io::Result<()> {
     let header: &[&str] = match width(terminal) < WIDE {
-        true => &["trace", "waits", "time", "verdict"],
-        false => {
-            &["trace", "waits", "time", "verdict", "outputs", "instructions", "streams", "peak"]
-        }
+        true => &["trace", ">waits", ">time", "verdict"],
+        false => &[
+            "trace",
+            ">waits",
+            ">time",
+            "verdict",
+            ">outputs",
+            ">instructions",
+            ">streams",
+            ">peak",
+        ],
     };
     let mut table = new_table(terminal, header);
     for ran in all {
@@ -44,7 +51,6 @@ pub(crate) fn print_summary(all: &[Ran], out: &mut dyn Write, terminal: bool) ->
         row.truncate(header.len());
         table.add_row(row);
     }
-    [1, 2, 4, 5, 6, 7].into_iter().for_each(|column| align_right(&mut table, column));
     whole(&mut table, 1);
     writeln!(out, "{table}")
 }
@@ -248,14 +254,13 @@ fn costs(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
             None => kinds.push((kind.name(), *count)),
         }
     }
-    let mut table = new_table(terminal, &["instruction", "count"]);
+    let mut table = new_table(terminal, &["instruction", ">count"]);
     for (kind, count) in kinds {
         table.add_row(vec![kind.to_owned(), count.to_string()]);
     }
-    align_right(&mut table, 1);
     writeln!(out, "{table}")?;
 
-    let mut table = new_table(terminal, &["waits", "count"]);
+    let mut table = new_table(terminal, &["waits", ">count"]);
     for (what, count) in [
         ("needed", sum(|r| r.waits.needed)),
         ("emitted by device", sum(|r| r.waits.device)),
@@ -266,10 +271,9 @@ fn costs(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
     ] {
         table.add_row(vec![what.to_owned(), count.to_string()]);
     }
-    align_right(&mut table, 1);
     writeln!(out, "{table}")?;
 
-    let mut table = new_table(terminal, &["stream", "instructions"]);
+    let mut table = new_table(terminal, &["stream", ">instructions"]);
     for (rank, report) in ran.ranks.iter().enumerate() {
         for stream in &report.streams {
             let key = stream.key.to_string();
@@ -277,7 +281,6 @@ fn costs(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
             table.add_row(vec![ran.name(rank, &name), stream.instructions.to_string()]);
         }
     }
-    align_right(&mut table, 1);
     writeln!(out, "{table}")?;
     writeln!(
         out,
@@ -299,8 +302,8 @@ pub(crate) fn print_coverage(
     terminal: bool,
 ) -> io::Result<()> {
     let header: &[&str] = match width(terminal) < WIDE {
-        true => &["trace", "ops", "executed", "nodes", "bytes"],
-        false => &["trace", "ops", "executed", "nodes", "bytes", "lost numbers", "schema"],
+        true => &["trace", ">ops", ">executed", ">nodes", ">bytes"],
+        false => &["trace", ">ops", ">executed", ">nodes", ">bytes", ">lost numbers", "schema"],
     };
     let percent = |share: f64| format!("{:.2} %", share * 100.0);
     let mut table = new_table(terminal, header);
@@ -318,18 +321,15 @@ pub(crate) fn print_coverage(
         row.truncate(header.len());
         table.add_row(row);
     }
-    [1, 2, 3, 4, 5].into_iter().for_each(|column| align_right(&mut table, column));
     whole(&mut table, 1);
     writeln!(out, "{table}")?;
     for covered in all.iter().filter(|c| !c.imported.skipped.is_empty()) {
         writeln!(out, "\nnot executed in {}:", covered.trace)?;
-        let mut table = new_table(terminal, &["op", "nodes", "first", "reason"]);
+        let mut table = new_table(terminal, &["op", ">nodes", ">first", "reason"]);
         for ((op, reason), nodes) in covered.reasons() {
             let first = nodes.first().map(u64::to_string).unwrap_or_default();
             table.add_row([op, &nodes.len().to_string(), &first, reason]);
         }
-        align_right(&mut table, 1);
-        align_right(&mut table, 2);
         writeln!(out, "{table}")?;
     }
     Ok(())
@@ -338,7 +338,7 @@ pub(crate) fn print_coverage(
 /// Prints the waits of a list, and whether each is needed.
 pub(crate) fn print_waits(found: &Found, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
     let Found { subject, verdict } = found;
-    let mut table = new_table(terminal, &["line", "wait", "needed", "why"]);
+    let mut table = new_table(terminal, &[">line", "wait", "needed", "why"]);
     for wait in &verdict.waits {
         let line = subject.line(wait.index);
         let text = subject.text(line).trim();
@@ -346,6 +346,5 @@ pub(crate) fn print_waits(found: &Found, out: &mut dyn Write, terminal: bool) ->
         let why = wait.reason.say(|index| format!("line {}", subject.line(index)));
         table.add_row([&line.to_string(), text, needed, &why]);
     }
-    align_right(&mut table, 0);
     writeln!(out, "{table}")
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use annotate_snippets::{AnnotationKind, Level, Message, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Group, Level, Message, Renderer, Snippet};
 use millstream_instructions::text::print_instruction;
 use millstream_verify::{Violation, repair};
 
@@ -14,25 +14,6 @@ const LONGEST: usize = 240;
 
 /// Prints a violation to standard error.
 pub(crate) fn print(subject: &Subject, violation: &Violation) {
-    let colour = has_colour();
-    // Standard error is the last channel: a failure to write to it cannot be reported.
-    let _ = writeln!(io::stderr().lock(), "{}", render(subject, violation, colour));
-}
-
-/// Returns the renderer of errors for standard error, in colour if that is a terminal.
-pub(crate) fn renderer(colour: bool) -> Renderer {
-    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
-    // In a narrower window the renderer would cut off the markers of a long line.
-    renderer.term_width(usize::from(width(colour)).max(60))
-}
-
-/// Returns whether errors are printed in colour.
-pub(crate) fn has_colour() -> bool {
-    is_coloured(io::stderr().is_terminal())
-}
-
-fn render(subject: &Subject, violation: &Violation, colour: bool) -> String {
-    let renderer = renderer(colour);
     let sites = violation.sites();
     let title = match sites.first() {
         Some((site, _)) => {
@@ -69,7 +50,17 @@ fn render(subject: &Subject, violation: &Violation, colour: bool) -> String {
         let line = subject.line(repair.before);
         group = group.element(Level::HELP.message(format!("put before line {line}: {wait}")));
     }
-    renderer.render(&[group]).to_string()
+    print_group(group);
+}
+
+/// Prints an error with its notes to standard error, in colour if that is a terminal.
+pub(crate) fn print_group(group: Group<'_>) {
+    let colour = is_coloured(io::stderr().is_terminal());
+    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+    // In a narrower window the renderer would cut off the markers of a long line.
+    let renderer = renderer.term_width(usize::from(width(colour)).max(60));
+    // Standard error is the last channel: a failure to write to it cannot be reported.
+    let _ = writeln!(io::stderr().lock(), "{}", renderer.render(&[group]));
 }
 
 fn cut(line: &str) -> &str {

@@ -230,9 +230,9 @@ fn report(arguments: &Arguments, name: &str, tried: &Sweep, seconds: f64, output
 }
 
 /// Reads a cost model from a file.
-fn read_model(path: &Path) -> Result<Model, String> {
+pub(crate) fn read_model(path: &Path) -> Result<Model, String> {
     let at = path.display();
-    let text = std::fs::read_to_string(path).map_err(|e| format!("{at}: {e}"))?;
+    let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read {at}: {e}"))?;
     Model::parse(&text).map_err(|e| format!("{at}: {e}"))
 }
 

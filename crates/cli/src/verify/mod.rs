@@ -13,9 +13,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::ValueEnum;
 use millstream_files::{OutputError, Outputs};
-use millstream_instructions::{Body, SyncPolicy};
+use millstream_instructions::Body;
 use millstream_profile::summary::plural;
 use millstream_runner::{Loading, RunError, RunOptions, is_list_file};
 use millstream_timelines::verdict::Status;
@@ -28,10 +27,9 @@ use subject::File;
 pub(crate) use subject::Subject;
 use timeline::Checked;
 
-use crate::BAD_INPUT;
 use crate::assign::Assignments;
 use crate::profile::Timeline;
-use crate::run::{no_trace, number};
+use crate::run::{Sync, no_trace, number};
 use crate::show::{snippet, tables, violations};
 
 /// The exit status if the order of a timeline depends on what is not known.
@@ -80,15 +78,6 @@ pub(crate) struct Arguments {
     structural: bool,
     #[command(flatten)]
     timeline: Timeline,
-}
-
-/// The earlier uses of a tensor that an instruction waits for.
-#[derive(Clone, Copy, ValueEnum)]
-enum Sync {
-    /// The conflicting uses
-    Frontier,
-    /// The last use, of any kind
-    LastUsed,
 }
 
 /// The result of verifying a list.
@@ -150,10 +139,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         Ok(Status::Proven) => ExitCode::SUCCESS,
         Ok(Status::Race) => ExitCode::FAILURE,
         Ok(Status::Undecided) => ExitCode::from(UNDECIDED),
-        Err(error) => {
-            error.errors.iter().for_each(snippet::print);
-            ExitCode::from(BAD_INPUT)
-        }
+        Err(error) => snippet::bad_input(error),
     }
 }
 
@@ -164,12 +150,8 @@ fn all(arguments: &Arguments) -> Result<Status, RunError> {
         .device
         .parse()
         .map_err(|e| problem(format!("--device {}: {e}", arguments.device)))?;
-    let sync = match arguments.sync {
-        Sync::Frontier => SyncPolicy::Frontier,
-        Sync::LastUsed => SyncPolicy::LastUsedStream,
-    };
     let options = RunOptions::default()
-        .machine(|config| config.sync(sync))
+        .machine(|config| config.sync(arguments.sync.policy()))
         .device(device)
         .compute_streams(arguments.compute_streams)
         .assigner(arguments.assign.assigner().unwrap_or_default());

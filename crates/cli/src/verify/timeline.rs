@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::race::{Kernel, Race};
 use crate::profile::Timeline;
 use crate::show::snippet::{note, title};
-use crate::show::violations::{has_colour, renderer};
+use crate::show::violations::print_group;
 use millstream_terminal::table::new_table;
 
 /// The most undecided pairs that are printed; a report has all.
@@ -38,14 +38,11 @@ impl Checked {
 
     /// Prints the races, and the first of the undecided pairs, to standard error.
     pub(super) fn print_conflicts(&self) {
-        let colour = has_colour();
         let print = |level: Level<'static>, conflict: &Conflict, is_race: bool| {
             let race = Race::of(&self.name, &self.timeline, conflict, is_race);
             let notes = race.notes.iter().map(|text| Level::NOTE.message(note(text)));
             let help = Level::HELP.message(note(&race.help));
-            let group = level.primary_title(title(&race.title)).elements(notes).element(help);
-            // Standard error is the last channel: a failure to write to it cannot be reported.
-            let _ = writeln!(io::stderr().lock(), "{}", renderer(colour).render(&[group]));
+            print_group(level.primary_title(title(&race.title)).elements(notes).element(help));
         };
         let Verdict { races, undecided, .. } = &self.verdict;
         races.iter().for_each(|race| print(Level::ERROR, race, true));

@@ -35,28 +35,19 @@ fn cublas_call(
         }
         match current() {
             Some(device) if state.retained[device as usize] > 0 => body(state, device),
-            _ => Err(state.violation(name, "the thread has no context", status::NOT_INITIALIZED)),
+            _ => state.violation("the thread has no context", status::NOT_INITIALIZED),
         }
     });
     status as c_int
 }
 
 /// Returns the entry of a handle, which must belong to the thread's device.
-fn handle_entry<'a>(
-    call: &str,
-    state: &'a mut State,
-    device: u32,
-    handle: u64,
-) -> DriverResult<&'a mut CublasHandle> {
-    match state.cublas_handles.get(&handle).map(|entry| entry.device) {
-        Some(of) if of == device => {}
-        Some(of) => {
-            let what = format!("a handle of device {of} in a context of device {device}");
-            return Err(state.violation(call, &what, status::INVALID_VALUE));
-        }
-        None => {
-            return Err(state.violation(call, "there is no such handle", status::NOT_INITIALIZED));
-        }
+fn handle_entry(state: &mut State, device: u32, handle: u64) -> DriverResult<&mut CublasHandle> {
+    let missing = status::NOT_INITIALIZED;
+    let of = state.entry(|s| &mut s.cublas_handles, handle, "handle", missing)?.device;
+    if of != device {
+        let what = format!("a handle of device {of} in a context of device {device}");
+        return state.violation(what, status::INVALID_VALUE);
     }
     state.cublas_handles.get_mut(&handle).ok_or(status::INTERNAL_ERROR)
 }
@@ -65,7 +56,7 @@ fn handle_entry<'a>(
 unsafe extern "C" fn cublasCreate_v2(handle: *mut u64) -> c_int {
     cublas_call("cublasCreate_v2", |state, device| {
         // It allocates.
-        graph::refuse_unsafe(state, "cublasCreate_v2").map_err(|_| status::ALLOC_FAILED)?;
+        graph::refuse_unsafe(state).map_err(|_| status::ALLOC_FAILED)?;
         let (new, name) = (state.handle(), state.name('b'));
         // SAFETY: guaranteed by the caller, see the module above.
         unsafe { write_result(handle, new) }.map_err(|_| status::INVALID_VALUE)?;
@@ -79,9 +70,8 @@ unsafe extern "C" fn cublasCreate_v2(handle: *mut u64) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cublasDestroy_v2(handle: u64) -> c_int {
-    const CALL: &str = "cublasDestroy_v2";
-    cublas_call(CALL, |state, device| {
-        let text = format!("({})", handle_entry(CALL, state, device, handle)?.name);
+    cublas_call("cublasDestroy_v2", |state, device| {
+        let text = format!("({})", handle_entry(state, device, handle)?.name);
         state.cublas_handles.remove(&handle);
         Ok(text)
     })
@@ -89,10 +79,9 @@ unsafe extern "C" fn cublasDestroy_v2(handle: u64) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cublasSetStream_v2(handle: u64, stream: u64) -> c_int {
-    const CALL: &str = "cublasSetStream_v2";
-    cublas_call(CALL, |state, device| {
-        let to = stream_name(CALL, state, stream).map_err(|_| status::INVALID_VALUE)?;
-        let entry = handle_entry(CALL, state, device, handle)?;
+    cublas_call("cublasSetStream_v2", |state, device| {
+        let to = stream_name(state, stream).map_err(|_| status::INVALID_VALUE)?;
+        let entry = handle_entry(state, device, handle)?;
         // Resets the workspace, even for the same stream, as the real library does.
         (entry.stream, entry.workspace) = (Some(stream), None);
         Ok(format!("({}, {to})", entry.name))
@@ -101,17 +90,15 @@ unsafe extern "C" fn cublasSetStream_v2(handle: u64, stream: u64) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cublasSetWorkspace_v2(handle: u64, at: u64, bytes: usize) -> c_int {
-    const CALL: &str = "cublasSetWorkspace_v2";
-    cublas_call(CALL, |state, device| {
-        let stream = handle_entry(CALL, state, device, handle)?.stream;
+    cublas_call("cublasSetWorkspace_v2", |state, device| {
+        let stream = handle_entry(state, device, handle)?.stream;
         let bytes = bytes as u64;
         if !at.is_multiple_of(ALIGN) {
             return Err(status::INVALID_VALUE);
         }
-        range(CALL, state, at, bytes).map_err(|_| status::INVALID_VALUE)?;
+        range(state, at, bytes).map_err(|_| status::INVALID_VALUE)?;
         if bytes < MIN_WORKSPACE {
-            let what = format!("{bytes} bytes are too few");
-            return Err(state.violation(CALL, &what, status::INVALID_VALUE));
+            return state.violation(format!("{bytes} bytes are too few"), status::INVALID_VALUE);
         }
         let shared = state.cublas_handles.iter().find(|(other, entry)| {
             let disjoint = |(from, length): (u64, u64)| at + bytes <= from || from + length <= at;
@@ -119,10 +106,10 @@ unsafe extern "C" fn cublasSetWorkspace_v2(handle: u64, at: u64, bytes: usize) -
         });
         if let Some(name) = shared.map(|(_, entry)| entry.name.clone()) {
             let what = format!("{name} has the same memory, on another stream");
-            return Err(state.violation(CALL, &what, status::INVALID_VALUE));
+            return state.violation(what, status::INVALID_VALUE);
         }
         let address = state.memory.name(at);
-        let entry = handle_entry(CALL, state, device, handle)?;
+        let entry = handle_entry(state, device, handle)?;
         entry.workspace = Some((at, bytes));
         Ok(format!("({}, {address}, {bytes})", entry.name))
     })
@@ -130,39 +117,37 @@ unsafe extern "C" fn cublasSetWorkspace_v2(handle: u64, at: u64, bytes: usize) -
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cublasSetMathMode(handle: u64, mode: c_int) -> c_int {
-    const CALL: &str = "cublasSetMathMode";
-    cublas_call(CALL, |state, device| {
-        Ok(format!("({}, {mode})", handle_entry(CALL, state, device, handle)?.name))
+    cublas_call("cublasSetMathMode", |state, device| {
+        Ok(format!("({}, {mode})", handle_entry(state, device, handle)?.name))
     })
 }
 
 /// Enqueues a product on the handle's stream.
 fn launch(
-    call: &'static str,
     state: &mut State,
     device: u32,
     handle: u64,
     product: Result<Product, u32>,
 ) -> DriverResult<String> {
-    let entry = handle_entry(call, state, device, handle)?;
+    let entry = handle_entry(state, device, handle)?;
     let (stream, workspace) = (entry.stream, entry.workspace);
     let Some(stream) = stream else {
-        return Err(state.violation(call, "the handle has no stream", status::NOT_INITIALIZED));
+        return state.violation("the handle has no stream", status::NOT_INITIALIZED);
     };
     let Some(workspace) = workspace else {
-        return Err(state.violation(call, "the handle has no workspace", status::NOT_INITIALIZED));
+        return state.violation("the handle has no workspace", status::NOT_INITIALIZED);
     };
-    let name = stream_name(call, state, stream).map_err(|_| status::EXECUTION_FAILED)?;
+    let name = stream_name(state, stream).map_err(|_| status::EXECUTION_FAILED)?;
     let product = product?;
     let text = format!("({product}, {name})");
     if product.is_empty() {
         return Ok(text);
     }
     if let Some(what) = product.undefined() {
-        return Err(state.violation(call, &what, status::INVALID_VALUE));
+        return state.violation(what, status::INVALID_VALUE);
     }
     let mut find = |(at, bytes): (u64, u64)| -> DriverResult<Range> {
-        range(call, state, at, bytes).map_err(|_| status::EXECUTION_FAILED)
+        range(state, at, bytes).map_err(|_| status::EXECUTION_FAILED)
     };
     let mut ranges = Vec::new();
     for matrix in product.matrices() {
@@ -171,7 +156,7 @@ fn launch(
     let addresses = [ranges[0].host, ranges[1].host, ranges[2].host];
     ranges.push(find(workspace)?);
     let run = Arc::new(move || product.run(addresses));
-    enqueue(state, stream, Command::Kernel { name: call.to_owned(), run }, ranges);
+    enqueue(state, stream, Command::Kernel { name: state.call.to_owned(), run }, ranges);
     Ok(text)
 }
 
@@ -197,14 +182,13 @@ unsafe extern "C" fn cublasGemmEx_64(
     compute: c_int,
     _algorithm: c_int,
 ) -> c_int {
-    const CALL: &str = "cublasGemmEx_64";
-    cublas_call(CALL, |state, device| {
+    cublas_call("cublasGemmEx_64", |state, device| {
         let a = Matrix::new(a, a_type, a_leading, 0, transpose_a);
         let b = Matrix::new(b, b_type, b_leading, 0, transpose_b);
         let c = Matrix::new(c, c_type, c_leading, 0, 0);
         // SAFETY: the caller guarantees that the factors have the type of the computation.
         let product = unsafe { Product::new([m, n, k, 1], [a, b, c], [alpha, beta], compute) };
-        launch(CALL, state, device, handle, product)
+        launch(state, device, handle, product)
     })
 }
 
@@ -234,14 +218,13 @@ unsafe extern "C" fn cublasGemmStridedBatchedEx_64(
     compute: c_int,
     _algorithm: c_int,
 ) -> c_int {
-    const CALL: &str = "cublasGemmStridedBatchedEx_64";
-    cublas_call(CALL, |state, device| {
+    cublas_call("cublasGemmStridedBatchedEx_64", |state, device| {
         let a = Matrix::new(a, a_type, a_leading, a_step, transpose_a);
         let b = Matrix::new(b, b_type, b_leading, b_step, transpose_b);
         let c = Matrix::new(c, c_type, c_leading, c_step, 0);
         // SAFETY: as above.
         let product = unsafe { Product::new([m, n, k, batch], [a, b, c], [alpha, beta], compute) };
-        launch(CALL, state, device, handle, product)
+        launch(state, device, handle, product)
     })
 }
 

@@ -135,11 +135,7 @@ unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(number: c_int) -> u32 {
     driver_call("cuDevicePrimaryCtxRelease_v2", |state| {
         let device = device(number)?;
         let Some(left) = state.retained[device as usize].checked_sub(1) else {
-            return Err(state.violation(
-                "cuDevicePrimaryCtxRelease_v2",
-                "the context is not retained",
-                201,
-            ));
+            return state.violation("the context is not retained", code::INVALID_CONTEXT);
         };
         state.retained[device as usize] = left;
         if left == 0 {
@@ -156,8 +152,8 @@ fn report_leaks(state: &mut State, device: u32) {
     let (bytes, lost) = (state.memory.in_use(kind), state.faults.has_lost(device));
     let streams = state.streams.values().filter(|s| s.device == device && !s.closed).count();
     if (bytes > 0 || streams > 0) && !lost {
-        let left = format!("ends with {bytes} bytes and {streams} streams");
-        state.violation("the context", &left, code::SUCCESS);
+        let left = format!("the context: ends with {bytes} bytes and {streams} streams");
+        state.violations.push(left);
     }
 }
 
@@ -166,7 +162,7 @@ pub(super) unsafe extern "C" fn cuCtxSetCurrent(context: u64) -> u32 {
     driver_call("cuCtxSetCurrent", |state| {
         let device = match (context, device_of(context)) {
             (0, _) => None,
-            (_, None) => return Err(state.violation("cuCtxSetCurrent", "no context", 201)),
+            (_, None) => return state.violation("no context", 201),
             (_, device) => device,
         };
         set_current(device);
@@ -206,8 +202,7 @@ unsafe extern "C" fn cuCtxEnablePeerAccess(peer: u64, flags: c_uint) -> u32 {
             return Err(code::PEER_ACCESS_UNSUPPORTED);
         }
         if state.retained[peer as usize] == 0 {
-            let what = format!("device {peer} has no context");
-            return Err(state.violation("cuCtxEnablePeerAccess", &what, code::INVALID_CONTEXT));
+            return state.violation(format!("device {peer} has no context"), code::INVALID_CONTEXT);
         }
         if !state.peers.insert((device, peer)) {
             return Err(code::PEER_ACCESS_ALREADY_ENABLED);

@@ -13,23 +13,18 @@ use crate::stream::{Command, enqueue};
 /// Creates an event without timing. Millstream measures times only while it records a profile.
 const DISABLE_TIMING: c_uint = 2;
 
-fn event<'a>(
-    call: &'static str,
-    state: &'a mut State,
-    event: u64,
-) -> DriverResult<&'a mut EventState> {
+pub(super) fn event(state: &mut State, event: u64) -> DriverResult<&mut EventState> {
     if state.events.get(&event).is_none_or(|e| e.destroyed) {
-        return Err(state.violation(call, "there is no such event", code::INVALID_HANDLE));
+        return state.violation("there is no such event", code::INVALID_HANDLE);
     }
     state.events.get_mut(&event).ok_or(code::INVALID_HANDLE)
 }
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn cuEventCreate(to: *mut u64, flags: c_uint) -> u32 {
-    const CALL: &str = "cuEventCreate";
-    driver_call_in_context(CALL, |state, device| {
+    driver_call_in_context("cuEventCreate", |state, device| {
         if ![0, DISABLE_TIMING].contains(&flags) {
-            return Err(state.violation(CALL, "unknown flags", code::INVALID_VALUE));
+            return state.violation("unknown flags", code::INVALID_VALUE);
         }
         let timed = flags == 0;
         let (handle, name) = (state.handle(), state.name('e'));
@@ -54,9 +49,8 @@ pub(super) unsafe extern "C" fn cuEventCreate(to: *mut u64, flags: c_uint) -> u3
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuEventDestroy_v2(handle: u64) -> u32 {
-    const CALL: &str = "cuEventDestroy_v2";
-    driver_call_in_context(CALL, |state, _| {
-        let event = event(CALL, state, handle)?;
+    driver_call_in_context("cuEventDestroy_v2", |state, _| {
+        let event = event(state, handle)?;
         let name = event.name.clone();
         // The driver keeps the event until its records have completed.
         event.destroyed = true;
@@ -69,19 +63,18 @@ unsafe extern "C" fn cuEventDestroy_v2(handle: u64) -> u32 {
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn cuEventRecord(handle: u64, stream: u64) -> u32 {
-    const CALL: &str = "cuEventRecord";
-    driver_call_in_context(CALL, |state, _| {
-        let stream_name = stream_name(CALL, state, stream)?;
-        let own = event(CALL, state, handle)?.device;
+    driver_call_in_context("cuEventRecord", |state, _| {
+        let stream_name = stream_name(state, stream)?;
+        let own = event(state, handle)?.device;
         let stream_device = state.streams[&stream].device;
         if own != stream_device {
             let what = format!("an event of device {own} on a stream of device {stream_device}");
-            return Err(state.violation(CALL, &what, code::INVALID_HANDLE));
+            return state.violation(what, code::INVALID_HANDLE);
         }
         let captured =
             graph::of_stream(state, stream).map(|capture| graph::record(state, capture, stream));
         let is_captured = captured.is_some();
-        let recorded = event(CALL, state, handle)?;
+        let recorded = event(state, handle)?;
         recorded.records += 1;
         recorded.captured = captured;
         let record = recorded.records;
@@ -97,14 +90,12 @@ pub(super) unsafe extern "C" fn cuEventRecord(handle: u64, stream: u64) -> u32 {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuEventElapsedTime_v2(to: *mut f32, from: u64, until: u64) -> u32 {
-    const CALL: &str = "cuEventElapsedTime_v2";
-    driver_call_in_context(CALL, |state, _| {
+    driver_call_in_context("cuEventElapsedTime_v2", |state, _| {
         let mut at = [None; 2];
         for (at, handle) in at.iter_mut().zip([from, until]) {
-            let event = event(CALL, state, handle)?;
+            let event = event(state, handle)?;
             if !event.timed {
-                let what = "the event measures no time";
-                return Err(state.violation(CALL, what, code::INVALID_HANDLE));
+                return state.violation("the event measures no time", code::INVALID_HANDLE);
             }
             if event.outstanding.contains(&event.records) {
                 return Err(code::NOT_READY);
@@ -112,8 +103,7 @@ unsafe extern "C" fn cuEventElapsedTime_v2(to: *mut f32, from: u64, until: u64) 
             *at = event.at;
         }
         let [Some(from), Some(until)] = at else {
-            let what = "an event was never recorded";
-            return Err(state.violation(CALL, what, code::INVALID_HANDLE));
+            return state.violation("an event was never recorded", code::INVALID_HANDLE);
         };
         let later = until.saturating_duration_since(from).as_secs_f32();
         let earlier = from.saturating_duration_since(until).as_secs_f32();
@@ -125,17 +115,16 @@ unsafe extern "C" fn cuEventElapsedTime_v2(to: *mut f32, from: u64, until: u64) 
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn cuEventQuery(handle: u64) -> u32 {
-    const CALL: &str = "cuEventQuery";
-    driver_call_in_context(CALL, |state, _| {
-        let event = event(CALL, state, handle)?;
+    driver_call_in_context("cuEventQuery", |state, _| {
+        let event = event(state, handle)?;
         let (name, newest) = (event.name.clone(), event.records);
         let done = !event.outstanding.contains(&newest);
         if let Some(captured) = event.captured.clone() {
             let what = format!("{name} was last recorded in a capture");
-            return Err(match graph::active(state, &captured) {
-                Some(id) => graph::invalidate(state, CALL, id, &what, code::CAPTURED_EVENT),
-                None => state.violation(CALL, &what, code::CAPTURED_EVENT),
-            });
+            return match graph::active(state, &captured) {
+                Some(id) => graph::invalidate(state, id, &what, code::CAPTURED_EVENT),
+                None => state.violation(what, code::CAPTURED_EVENT),
+            };
         }
         if state.not_ready > 0 {
             state.not_ready -= 1;

@@ -23,13 +23,12 @@ const TOPOLOGY_CHANGED: c_uint = 2;
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn cuStreamBeginCapture_v2(stream: u64, mode: c_uint) -> u32 {
-    const CALL: &str = "cuStreamBeginCapture_v2";
-    driver_call_in_context(CALL, |state, _| {
+    driver_call_in_context("cuStreamBeginCapture_v2", |state, _| {
         if stream == 0 {
             let what = "the default stream cannot capture";
-            return Err(state.violation(CALL, what, code::STREAM_CAPTURE_UNSUPPORTED));
+            return state.violation(what, code::STREAM_CAPTURE_UNSUPPORTED);
         }
-        let name = stream_name(CALL, state, stream)?;
+        let name = stream_name(state, stream)?;
         let mode = match mode {
             0 => Mode::Global,
             1 => Mode::ThreadLocal,
@@ -38,7 +37,7 @@ pub(super) unsafe extern "C" fn cuStreamBeginCapture_v2(stream: u64, mode: c_uin
         };
         if graph::of_stream(state, stream).is_some() {
             let what = "the stream takes part in a capture already";
-            return Err(state.violation(CALL, what, code::ILLEGAL_STATE));
+            return state.violation(what, code::ILLEGAL_STATE);
         }
         graph::begin(state, stream, mode);
         Ok(format!("({name}, {mode:?})"))
@@ -47,12 +46,11 @@ pub(super) unsafe extern "C" fn cuStreamBeginCapture_v2(stream: u64, mode: c_uin
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn cuStreamEndCapture(stream: u64, to: *mut u64) -> u32 {
-    const CALL: &str = "cuStreamEndCapture";
-    driver_call_in_context(CALL, |state, _| {
+    driver_call_in_context("cuStreamEndCapture", |state, _| {
         // SAFETY: guaranteed by the caller, see the module above.
         unsafe { write_result(to, 0)? };
         let stream_name = state.streams.get(&stream).map(|s| s.name.clone()).unwrap_or_default();
-        let nodes = Arc::new(graph::end(state, CALL, stream)?);
+        let nodes = Arc::new(graph::end(state, stream)?);
         let (handle, name) = (state.handle(), state.name('g'));
         let text = format!("({stream_name}) = {name}, {} nodes", nodes.len());
         state.graphs.insert(handle, Graph { name, nodes });
@@ -73,19 +71,12 @@ pub(super) unsafe extern "C" fn cuStreamIsCapturing(stream: u64, to: *mut c_uint
     })
 }
 
-fn graph_of<'a>(call: &str, state: &'a mut State, handle: u64) -> DriverResult<&'a Graph> {
-    if !state.graphs.contains_key(&handle) {
-        return Err(state.violation(call, "there is no such graph", code::INVALID_VALUE));
-    }
-    state.graphs.get(&handle).ok_or(code::INVALID_VALUE)
+fn graph_of(state: &mut State, handle: u64) -> DriverResult<&Graph> {
+    Ok(state.entry(|s| &mut s.graphs, handle, "graph", code::INVALID_VALUE)?)
 }
 
-fn exec_of<'a>(call: &str, state: &'a mut State, handle: u64) -> DriverResult<&'a mut GraphExec> {
-    if !state.graph_execs.contains_key(&handle) {
-        let what = "there is no such executable graph";
-        return Err(state.violation(call, what, code::INVALID_VALUE));
-    }
-    state.graph_execs.get_mut(&handle).ok_or(code::INVALID_VALUE)
+fn exec_of(state: &mut State, handle: u64) -> DriverResult<&mut GraphExec> {
+    state.entry(|s| &mut s.graph_execs, handle, "executable graph", code::INVALID_VALUE)
 }
 
 #[unsafe(no_mangle)]
@@ -94,9 +85,8 @@ pub(super) unsafe extern "C" fn cuGraphGetNodes(
     nodes: *mut u64,
     count: *mut usize,
 ) -> u32 {
-    const CALL: &str = "cuGraphGetNodes";
-    driver_call_in_context(CALL, |state, _| {
-        let Graph { name, nodes: found } = graph_of(CALL, state, handle)?;
+    driver_call_in_context("cuGraphGetNodes", |state, _| {
+        let Graph { name, nodes: found } = graph_of(state, handle)?;
         let text = format!("({name}) = {}", found.len());
         if !nodes.is_null() {
             // Nobody asks for the handles of nodes.
@@ -110,9 +100,8 @@ pub(super) unsafe extern "C" fn cuGraphGetNodes(
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn cuGraphDestroy(handle: u64) -> u32 {
-    const CALL: &str = "cuGraphDestroy";
-    driver_call_in_context(CALL, |state, _| {
-        let name = graph_of(CALL, state, handle)?.name.clone();
+    driver_call_in_context("cuGraphDestroy", |state, _| {
+        let name = graph_of(state, handle)?.name.clone();
         state.graphs.remove(&handle);
         Ok(format!("({name})"))
     })
@@ -124,10 +113,9 @@ pub(super) unsafe extern "C" fn cuGraphInstantiateWithFlags(
     handle: u64,
     flags: c_ulonglong,
 ) -> u32 {
-    const CALL: &str = "cuGraphInstantiateWithFlags";
-    driver_call_in_context(CALL, |state, _| {
-        graph::refuse_unsafe(state, CALL)?;
-        let Graph { name: of, nodes } = graph_of(CALL, state, handle)?;
+    driver_call_in_context("cuGraphInstantiateWithFlags", |state, _| {
+        graph::refuse_unsafe(state)?;
+        let Graph { name: of, nodes } = graph_of(state, handle)?;
         let (of, nodes) = (of.clone(), nodes.clone());
         if flags != 0 {
             return Err(code::INVALID_VALUE);
@@ -147,16 +135,14 @@ pub(super) unsafe extern "C" fn cuGraphExecUpdate_v2(
     handle: u64,
     to: *mut UpdateResult,
 ) -> u32 {
-    const CALL: &str = "cuGraphExecUpdate_v2";
-    driver_call_in_context(CALL, |state, _| {
-        graph::refuse_unsafe(state, CALL)?;
-        let Graph { name: from, nodes } = graph_of(CALL, state, handle)?;
+    driver_call_in_context("cuGraphExecUpdate_v2", |state, _| {
+        graph::refuse_unsafe(state)?;
+        let Graph { name: from, nodes } = graph_of(state, handle)?;
         let (from, nodes) = (from.clone(), nodes.clone());
-        let own = exec_of(CALL, state, exec)?;
+        let own = exec_of(state, exec)?;
         let name = own.name.clone();
         if own.is_in_flight() {
-            let what = format!("{name} is in flight");
-            return Err(state.violation(CALL, &what, code::ILLEGAL_STATE));
+            return state.violation(format!("{name} is in flight"), code::ILLEGAL_STATE);
         }
         let can = graph::can_update(&own.nodes, &nodes);
         let result = if can { 0 } else { TOPOLOGY_CHANGED };
@@ -174,17 +160,15 @@ pub(super) unsafe extern "C" fn cuGraphExecUpdate_v2(
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn cuGraphLaunch(exec: u64, stream: u64) -> u32 {
-    const CALL: &str = "cuGraphLaunch";
-    driver_call_in_context(CALL, |state, _| {
-        let stream_name = stream_name(CALL, state, stream)?;
+    driver_call_in_context("cuGraphLaunch", |state, _| {
+        let stream_name = stream_name(state, stream)?;
         // It would become a graph within the graph.
-        graph::refuse(state, CALL, stream)?;
-        let nodes = exec_of(CALL, state, exec)?.nodes.clone();
+        graph::refuse(state, stream)?;
+        let nodes = exec_of(state, exec)?.nodes.clone();
         let Some(ranges) = graph::ranges(&nodes) else {
-            let what = "the graph uses memory that was freed";
-            return Err(state.violation(CALL, what, code::INVALID_VALUE));
+            return state.violation("the graph uses memory that was freed", code::INVALID_VALUE);
         };
-        let own = exec_of(CALL, state, exec)?;
+        let own = exec_of(state, exec)?;
         own.launched += 1;
         let (launch, name) = (own.launched, own.name.clone());
         enqueue(state, stream, Command::Graph { exec, launch, nodes }, ranges);
@@ -194,14 +178,12 @@ pub(super) unsafe extern "C" fn cuGraphLaunch(exec: u64, stream: u64) -> u32 {
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn cuGraphExecDestroy(exec: u64) -> u32 {
-    const CALL: &str = "cuGraphExecDestroy";
-    driver_call_in_context(CALL, |state, _| {
-        let own = exec_of(CALL, state, exec)?;
+    driver_call_in_context("cuGraphExecDestroy", |state, _| {
+        let own = exec_of(state, exec)?;
         let name = own.name.clone();
         if own.is_in_flight() {
             // A real driver would keep it until its launch has completed.
-            let what = format!("{name} is in flight");
-            return Err(state.violation(CALL, &what, code::ILLEGAL_STATE));
+            return state.violation(format!("{name} is in flight"), code::ILLEGAL_STATE);
         }
         state.graph_execs.remove(&exec);
         Ok(format!("({name})"))

@@ -58,13 +58,12 @@ unsafe extern "C" fn cuModuleLoadData(module: *mut u64, image: *const c_void) ->
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuModuleUnload(module: u64) -> u32 {
-    const CALL: &str = "cuModuleUnload";
-    driver_call_in_context(CALL, |state, _| match state.modules.remove(&module) {
+    driver_call_in_context("cuModuleUnload", |state, _| match state.modules.remove(&module) {
         Some(unloaded) => {
             state.functions.retain(|_, function| function.0 != module);
             Ok(format!("({})", unloaded.name))
         }
-        None => Err(state.violation(CALL, "there is no such module", code::INVALID_HANDLE)),
+        None => state.violation("there is no such module", code::INVALID_HANDLE),
     })
 }
 
@@ -74,13 +73,10 @@ unsafe extern "C" fn cuModuleGetFunction(
     module: u64,
     name: *const c_char,
 ) -> u32 {
-    const CALL: &str = "cuModuleGetFunction";
-    driver_call_in_context(CALL, |state, _| {
+    driver_call_in_context("cuModuleGetFunction", |state, _| {
         // SAFETY: as above.
         let name = unsafe { text(name)? };
-        let Some(found) = state.modules.get(&module) else {
-            return Err(state.violation(CALL, "there is no such module", code::INVALID_HANDLE));
-        };
+        let found = state.entry(|s| &mut s.modules, module, "module", code::INVALID_HANDLE)?;
         let module_name = found.name.clone();
         let exists = match &found.compiled {
             Some(library) => library.kernel(&name).is_some(),
@@ -129,15 +125,13 @@ unsafe extern "C" fn cuLaunchKernel(
     arguments: *const *const c_void,
     _extra: *const *const c_void,
 ) -> u32 {
-    const CALL: &str = "cuLaunchKernel";
-    driver_call_in_context(CALL, |state: &mut State, _| {
-        let stream_name = stream_name(CALL, state, stream)?;
-        let Some((module, name)) = state.functions.get(&function).cloned() else {
-            return Err(state.violation(CALL, "there is no such kernel", code::INVALID_HANDLE));
-        };
+    driver_call_in_context("cuLaunchKernel", |state: &mut State, _| {
+        let stream_name = stream_name(state, stream)?;
+        let known = state.entry(|s| &mut s.functions, function, "kernel", code::INVALID_HANDLE)?;
+        let (module, name) = known.clone();
         let threads = u64::from(block_x) * u64::from(block_y) * u64::from(block_z);
         if grid_x == 0 || grid_y == 0 || grid_z == 0 || threads == 0 || threads > 1024 {
-            return Err(state.violation(CALL, "a grid with no threads, or with too many", 1));
+            return state.violation("a grid with no threads, or with too many", 1);
         }
         let library = state.modules.get(&module).and_then(|module| module.compiled.clone());
         let launch = if let Some(library) = library {
@@ -149,7 +143,7 @@ unsafe extern "C" fn cuLaunchKernel(
             // SAFETY: as above; the host kernels have these arguments.
             let bytes = unsafe { bytes_of(arguments) }.ok_or(code::INVALID_VALUE)?;
             let call = call::decode(&bytes).map_err(|_| code::INVALID_VALUE)?;
-            host_kernels::launch(state, &name, call, |s, a, n| range(CALL, s, a, n))?
+            host_kernels::launch(state, &name, call, range)?
         };
         let command = Command::Kernel { name: name.clone(), run: launch.run };
         enqueue(state, stream, command, launch.ranges);
@@ -168,7 +162,6 @@ unsafe fn compiled(
     arguments: *const *const c_void,
     grid: Grid,
 ) -> DriverResult<Launch> {
-    const CALL: &str = "cuLaunchKernel";
     let kernel = library.kernel(name).ok_or(code::NOT_FOUND)?;
     let from = match kernel.size {
         0 => std::ptr::null(),
@@ -176,11 +169,11 @@ unsafe fn compiled(
         // SAFETY: guaranteed by the caller.
         _ => unsafe { *arguments },
     };
-    let found = |place: MemoryRange| range(CALL, state, place.data, place.bytes);
+    let found = |place: MemoryRange| range(state, place.data, place.bytes);
     // SAFETY: the compiled kernel declares the size of its argument.
     let (argument, ranges) = match unsafe { Argument::read(from, kernel.size, found)? } {
         Ok(read) => read,
-        Err(what) => return Err(state.violation(CALL, &what, code::INVALID_VALUE)),
+        Err(what) => return state.violation(what, code::INVALID_VALUE),
     };
     let library = library.clone();
     let run = move || {

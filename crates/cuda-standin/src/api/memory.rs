@@ -29,22 +29,19 @@ pub(super) unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -
 
 /// Frees an allocation of the right kind without users. Returns its name.
 pub(super) fn take_block(
-    call: &'static str,
     state: &mut State,
     address: u64,
     is_right: fn(&Block) -> bool,
 ) -> DriverResult<String> {
     let Some(block) = state.memory.get(address) else {
-        return Err(state.violation(call, "there is no such allocation", code::INVALID_VALUE));
+        return state.violation("there is no such allocation", code::INVALID_VALUE);
     };
     let (name, users) = (block.name.clone(), block.users());
     if !is_right(block) {
-        let what = format!("{name} is memory of another kind");
-        return Err(state.violation(call, &what, code::INVALID_VALUE));
+        return state.violation(format!("{name} is memory of another kind"), code::INVALID_VALUE);
     }
     if users > 0 {
-        let what = format!("{users} commands still use {name}");
-        return Err(state.violation(call, &what, code::INVALID_VALUE));
+        return state.violation(format!("{users} commands still use {name}"), code::INVALID_VALUE);
     }
     state.memory.free(address);
     Ok(name)
@@ -52,10 +49,9 @@ pub(super) fn take_block(
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn cuMemFree_v2(address: u64) -> u32 {
-    const CALL: &str = "cuMemFree_v2";
-    driver_call_in_context(CALL, |state, _| {
+    driver_call_in_context("cuMemFree_v2", |state, _| {
         let plain = |block: &Block| block.kind != MemoryKind::Pinned && block.pool.is_none();
-        Ok(format!("({})", take_block(CALL, state, address, plain)?))
+        Ok(format!("({})", take_block(state, address, plain)?))
     })
 }
 
@@ -76,9 +72,8 @@ pub(super) unsafe extern "C" fn cuMemHostAlloc(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemFreeHost(address: u64) -> u32 {
-    const CALL: &str = "cuMemFreeHost";
-    driver_call_in_context(CALL, |state, _| {
-        let name = take_block(CALL, state, address, |block| block.kind == MemoryKind::Pinned)?;
+    driver_call_in_context("cuMemFreeHost", |state, _| {
+        let name = take_block(state, address, |block| block.kind == MemoryKind::Pinned)?;
         Ok(format!("({name})"))
     })
 }
@@ -97,44 +92,23 @@ unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> u32
 }
 
 /// Returns a range of allocated memory that the thread's device can access.
-pub(super) fn range(
-    call: &'static str,
-    state: &mut State,
-    address: u64,
-    bytes: u64,
-) -> DriverResult<Range> {
+pub(super) fn range(state: &mut State, address: u64, bytes: u64) -> DriverResult<Range> {
     if let Some((_, block)) = state.memory.find(address)
         && let (MemoryKind::Device(owner), Some(device)) = (block.kind, current())
         && owner != device
         && !state.peers.contains(&(device, owner))
     {
         let what = format!("device {device} has no access to {}", block.name);
-        return Err(state.violation(call, &what, code::INVALID_VALUE));
+        return state.violation(what, code::INVALID_VALUE);
     }
     match state.memory.range(address, bytes) {
         Ok(range) => Ok(range),
         Err(_) if !Memory::is_device_address(address) => {
             let what = "host memory that is not pinned: the call may block";
-            Err(state.violation(call, what, code::INVALID_VALUE))
+            state.violation(what, code::INVALID_VALUE)
         }
-        Err(what) => Err(state.violation(call, &what, code::INVALID_VALUE)),
+        Err(what) => state.violation(what, code::INVALID_VALUE),
     }
-}
-
-fn copy(
-    call: &'static str,
-    state: &mut State,
-    to: u64,
-    from: u64,
-    bytes: usize,
-    stream: u64,
-) -> DriverResult<String> {
-    let name = stream_name(call, state, stream)?;
-    let ranges = [range(call, state, to, bytes as u64)?, range(call, state, from, bytes as u64)?];
-    let command = Command::Copy { to: ranges[0].host, from: ranges[1].host, bytes };
-    enqueue(state, stream, command, ranges.into());
-    let (to, from) = (state.memory.name(to), state.memory.name(from));
-    Ok(format!("({to} <- {from}, {bytes}, {name})"))
 }
 
 #[unsafe(no_mangle)]
@@ -144,8 +118,14 @@ pub(super) unsafe extern "C" fn cuMemcpyAsync(
     bytes: usize,
     stream: u64,
 ) -> u32 {
-    const CALL: &str = "cuMemcpyAsync";
-    driver_call_in_context(CALL, |state, _| copy(CALL, state, to, from, bytes, stream))
+    driver_call_in_context("cuMemcpyAsync", |state, _| {
+        let name = stream_name(state, stream)?;
+        let ranges = [range(state, to, bytes as u64)?, range(state, from, bytes as u64)?];
+        let command = Command::Copy { to: ranges[0].host, from: ranges[1].host, bytes };
+        enqueue(state, stream, command, ranges.into());
+        let (to, from) = (state.memory.name(to), state.memory.name(from));
+        Ok(format!("({to} <- {from}, {bytes}, {name})"))
+    })
 }
 
 /// Returns a range in the memory of the device of `context`, which must be retained.
@@ -155,19 +135,18 @@ fn range_of(
     address: u64,
     bytes: u64,
 ) -> DriverResult<(Range, u32)> {
-    const CALL: &str = "cuMemcpyPeerAsync";
     let device = device_of(context).filter(|&d| state.retained[d as usize] > 0);
     let Some(device) = device else {
-        return Err(state.violation(CALL, "there is no such context", code::INVALID_CONTEXT));
+        return state.violation("there is no such context", code::INVALID_CONTEXT);
     };
     let kind = state.memory.find(address).map(|(_, block)| block.kind);
     if kind.is_some_and(|kind| kind != MemoryKind::Device(device)) {
         let what = format!("{} is not memory of device {device}", state.memory.name(address));
-        return Err(state.violation(CALL, &what, code::INVALID_VALUE));
+        return state.violation(what, code::INVALID_VALUE);
     }
     match state.memory.range(address, bytes) {
         Ok(range) => Ok((range, device)),
-        Err(what) => Err(state.violation(CALL, &what, code::INVALID_VALUE)),
+        Err(what) => state.violation(what, code::INVALID_VALUE),
     }
 }
 
@@ -181,14 +160,13 @@ unsafe extern "C" fn cuMemcpyPeerAsync(
     bytes: usize,
     stream: u64,
 ) -> u32 {
-    const CALL: &str = "cuMemcpyPeerAsync";
-    driver_call_in_context(CALL, |state, device| {
-        let name = stream_name(CALL, state, stream)?;
+    driver_call_in_context("cuMemcpyPeerAsync", |state, device| {
+        let name = stream_name(state, stream)?;
         let (to_range, to_device) = range_of(state, to_context, to, bytes as u64)?;
         let (from_range, from_device) = range_of(state, from_context, from, bytes as u64)?;
         if ![to_device, from_device].contains(&device) || state.streams[&stream].device != device {
             let what = format!("{name} or the thread's context belongs to another device");
-            return Err(state.violation(CALL, &what, code::INVALID_VALUE));
+            return state.violation(what, code::INVALID_VALUE);
         }
         let command = Command::Copy { to: to_range.host, from: from_range.host, bytes };
         enqueue(state, stream, command, vec![to_range, from_range]);
@@ -204,10 +182,9 @@ pub(super) unsafe extern "C" fn cuMemsetD8Async(
     count: usize,
     stream: u64,
 ) -> u32 {
-    const CALL: &str = "cuMemsetD8Async";
-    driver_call_in_context(CALL, |state, _| {
-        let name = stream_name(CALL, state, stream)?;
-        let range = range(CALL, state, to, count as u64)?;
+    driver_call_in_context("cuMemsetD8Async", |state, _| {
+        let name = stream_name(state, stream)?;
+        let range = range(state, to, count as u64)?;
         let command = Command::Fill { to: range.host, value: vec![value], times: count };
         enqueue(state, stream, command, vec![range]);
         Ok(format!("({}, {value}, {count}, {name})", state.memory.name(to)))

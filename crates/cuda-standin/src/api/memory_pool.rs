@@ -40,11 +40,8 @@ fn device_at(location: &Location) -> DriverResult<u32> {
 }
 
 /// Returns the device of a memory pool.
-fn device_of(call: &'static str, state: &mut State, pool: u64) -> DriverResult<u32> {
-    match state.pools.get(&pool) {
-        Some(&device) => Ok(device),
-        None => Err(state.violation(call, "there is no such pool", code::INVALID_VALUE)),
-    }
+fn device_of(state: &mut State, pool: u64) -> DriverResult<u32> {
+    state.entry(|s| &mut s.pools, pool, "pool", code::INVALID_VALUE).copied()
 }
 
 #[unsafe(no_mangle)]
@@ -66,13 +63,12 @@ unsafe extern "C" fn cuMemPoolCreate(pool: *mut u64, properties: *const PoolProp
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemPoolDestroy(pool: u64) -> u32 {
-    const CALL: &str = "cuMemPoolDestroy";
-    driver_call_in_context(CALL, |state, _| {
-        let device = device_of(CALL, state, pool)?;
+    driver_call_in_context("cuMemPoolDestroy", |state, _| {
+        let device = device_of(state, pool)?;
         let left = state.memory.of_pool(pool);
         if left > 0 {
             // A real driver would keep the pool for them.
-            state.violation(CALL, &format!("{left} allocations are left"), code::SUCCESS);
+            let _ = state.violation::<()>(format!("{left} allocations are left"), code::SUCCESS);
         }
         state.pools.remove(&pool);
         Ok(format!("(device {device})"))
@@ -81,24 +77,22 @@ unsafe extern "C" fn cuMemPoolDestroy(pool: u64) -> u32 {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemPoolSetAttribute(pool: u64, which: c_uint, value: *mut c_void) -> u32 {
-    const CALL: &str = "cuMemPoolSetAttribute";
     const RELEASE_THRESHOLD: c_uint = 4;
-    driver_call_in_context(CALL, |state, _| {
+    driver_call_in_context("cuMemPoolSetAttribute", |state, _| {
         if which != RELEASE_THRESHOLD || value.is_null() {
             return Err(code::INVALID_VALUE);
         }
         // SAFETY: the attribute is a number of 64 bits.
         let threshold = unsafe { value.cast::<u64>().read() };
-        let device = device_of(CALL, state, pool)?;
+        let device = device_of(state, pool)?;
         Ok(format!("(device {device}, release threshold {threshold})"))
     })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemPoolSetAccess(pool: u64, list: *const Access, count: usize) -> u32 {
-    const CALL: &str = "cuMemPoolSetAccess";
-    driver_call_in_context(CALL, |state, _| {
-        let of = device_of(CALL, state, pool)?;
+    driver_call_in_context("cuMemPoolSetAccess", |state, _| {
+        let of = device_of(state, pool)?;
         let mut peers = Vec::new();
         for k in 0..count {
             // SAFETY: the caller guarantees `count` entries.
@@ -120,11 +114,10 @@ unsafe extern "C" fn cuMemAllocFromPoolAsync(
     pool: u64,
     stream: u64,
 ) -> u32 {
-    const CALL: &str = "cuMemAllocFromPoolAsync";
-    driver_call_in_context(CALL, |state, _| {
-        let name = stream_name(CALL, state, stream)?;
-        graph::refuse(state, CALL, stream)?;
-        let device = device_of(CALL, state, pool)?;
+    driver_call_in_context("cuMemAllocFromPoolAsync", |state, _| {
+        let name = stream_name(state, stream)?;
+        graph::refuse(state, stream)?;
+        let device = device_of(state, pool)?;
         if bytes == 0 || state.streams[&stream].device != device {
             return Err(code::INVALID_VALUE);
         }
@@ -143,12 +136,11 @@ unsafe extern "C" fn cuMemAllocFromPoolAsync(
 /// Frees the memory at once: the caller guarantees that no command uses it any more.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemFreeAsync(address: u64, stream: u64) -> u32 {
-    const CALL: &str = "cuMemFreeAsync";
-    driver_call_in_context(CALL, |state, _| {
-        let name = stream_name(CALL, state, stream)?;
-        graph::refuse(state, CALL, stream)?;
+    driver_call_in_context("cuMemFreeAsync", |state, _| {
+        let name = stream_name(state, stream)?;
+        graph::refuse(state, stream)?;
         let stream = name;
-        let name = take_block(CALL, state, address, |block| block.pool.is_some())?;
+        let name = take_block(state, address, |block| block.pool.is_some())?;
         Ok(format!("({name}, {stream})"))
     })
 }

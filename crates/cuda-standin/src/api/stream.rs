@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
+use super::event::event;
 use super::write_result;
 use crate::code;
 use crate::graph;
@@ -12,11 +13,7 @@ use crate::stream::{Command, enqueue, open};
 ///
 /// # Errors
 /// There is no such stream, or it takes part in a capture that is invalid.
-pub(super) fn stream_name(
-    call: &'static str,
-    state: &mut State,
-    stream: u64,
-) -> DriverResult<String> {
+pub(super) fn stream_name(state: &mut State, stream: u64) -> DriverResult<String> {
     match state.streams.get(&stream) {
         Some(open) if !open.closed => {
             let name = open.name.clone();
@@ -26,7 +23,7 @@ pub(super) fn stream_name(
                 false => Ok(name),
             }
         }
-        _ => Err(state.violation(call, "there is no such stream", code::INVALID_HANDLE)),
+        _ => state.violation("there is no such stream", code::INVALID_HANDLE),
     }
 }
 
@@ -36,11 +33,10 @@ pub(super) unsafe extern "C" fn cuStreamCreateWithPriority(
     flags: c_uint,
     priority: c_int,
 ) -> u32 {
-    const CALL: &str = "cuStreamCreateWithPriority";
-    driver_call_in_context(CALL, |state, device| {
+    driver_call_in_context("cuStreamCreateWithPriority", |state, device| {
         if flags != 1 {
             // This project opens no stream that synchronizes with the default stream.
-            return Err(state.violation(CALL, "the stream is blocking", code::INVALID_VALUE));
+            return state.violation("the stream is blocking", code::INVALID_VALUE);
         }
         let handle = open(state, device)?;
         // SAFETY: guaranteed by the caller, see the module above.
@@ -51,10 +47,9 @@ pub(super) unsafe extern "C" fn cuStreamCreateWithPriority(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamDestroy_v2(stream: u64) -> u32 {
-    const CALL: &str = "cuStreamDestroy_v2";
-    driver_call_in_context(CALL, |state, _| {
-        let name = stream_name(CALL, state, stream)?;
-        graph::refuse(state, CALL, stream)?;
+    driver_call_in_context("cuStreamDestroy_v2", |state, _| {
+        let name = stream_name(state, stream)?;
+        graph::refuse(state, stream)?;
         if let Some(open) = state.streams.get_mut(&stream) {
             open.closed = true;
         }
@@ -65,10 +60,9 @@ unsafe extern "C" fn cuStreamDestroy_v2(stream: u64) -> u32 {
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn cuStreamQuery(stream: u64) -> u32 {
-    const CALL: &str = "cuStreamQuery";
-    driver_call_in_context(CALL, |state, _| {
-        let name = stream_name(CALL, state, stream)?;
-        graph::refuse(state, CALL, stream)?;
+    driver_call_in_context("cuStreamQuery", |state, _| {
+        let name = stream_name(state, stream)?;
+        graph::refuse(state, stream)?;
         if state.not_ready > 0 {
             state.not_ready -= 1;
             return Err(code::NOT_READY);
@@ -82,10 +76,9 @@ pub(super) unsafe extern "C" fn cuStreamQuery(stream: u64) -> u32 {
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn cuStreamSynchronize(stream: u64) -> u32 {
-    const CALL: &str = "cuStreamSynchronize";
-    let code = driver_call_in_context(CALL, |state, _| {
-        let name = stream_name(CALL, state, stream)?;
-        graph::refuse(state, CALL, stream)?;
+    let code = driver_call_in_context("cuStreamSynchronize", |state, _| {
+        let name = stream_name(state, stream)?;
+        graph::refuse(state, stream)?;
         Ok(format!("({name})"))
     });
     let mut state = driver().lock();
@@ -99,24 +92,18 @@ pub(super) unsafe extern "C" fn cuStreamSynchronize(stream: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn cuStreamWaitEvent(stream: u64, event: u64, flags: c_uint) -> u32 {
-    const CALL: &str = "cuStreamWaitEvent";
-    driver_call_in_context(CALL, |state, _| {
-        let name = stream_name(CALL, state, stream)?;
-        let Some((records, event_name, captured)) = state
-            .events
-            .get(&event)
-            .filter(|e| !e.destroyed)
-            .map(|e| (e.records, e.name.clone(), e.captured.clone()))
-        else {
-            return Err(state.violation(CALL, "there is no such event", code::INVALID_HANDLE));
-        };
+pub(super) unsafe extern "C" fn cuStreamWaitEvent(stream: u64, handle: u64, flags: c_uint) -> u32 {
+    driver_call_in_context("cuStreamWaitEvent", |state, _| {
+        let name = stream_name(state, stream)?;
+        let awaited = event(state, handle)?;
+        let (records, event_name) = (awaited.records, awaited.name.clone());
+        let captured = awaited.captured.clone();
         if records == 0 || flags != 0 {
             let what = format!("{event_name} was never recorded: the wait would have no effect");
-            return Err(state.violation(CALL, &what, code::ILLEGAL_STATE));
+            return state.violation(what, code::ILLEGAL_STATE);
         }
-        if !graph::wait(state, CALL, stream, captured)? {
-            enqueue(state, stream, Command::Wait { event, record: records }, Vec::new());
+        if !graph::wait(state, stream, captured)? {
+            enqueue(state, stream, Command::Wait { event: handle, record: records }, Vec::new());
         }
         Ok(format!("({name}, {event_name}#{records})"))
     })
@@ -128,9 +115,8 @@ unsafe extern "C" fn cuLaunchHostFunc(
     function: Option<unsafe extern "C" fn(*mut c_void)>,
     data: *mut c_void,
 ) -> u32 {
-    const CALL: &str = "cuLaunchHostFunc";
-    driver_call_in_context(CALL, |state, _| {
-        let name = stream_name(CALL, state, stream)?;
+    driver_call_in_context("cuLaunchHostFunc", |state, _| {
+        let name = stream_name(state, stream)?;
         let function = function.ok_or(code::INVALID_VALUE)?;
         enqueue(state, stream, Command::Host { function, data: data as usize }, Vec::new());
         Ok(format!("({name})"))

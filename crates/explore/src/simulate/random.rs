@@ -9,6 +9,7 @@ use std::fmt::Write;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
+use serde_json::{Value, json};
 
 /// The ops that random programs call.
 pub const OPS: &[&str] = &["add", "add_", "copy", "fill", "mul", "relu", "slice"];
@@ -94,20 +95,12 @@ impl Generator {
             self.live.push(Live { name, len: 4, on_host });
         }
         self.write(format_args!("\n  }},\n  \"program\": ["));
-        let steps = 4 + self.below(20);
-        for k in 0..steps {
-            let before = self.text.len();
+        for k in 0..4 + self.below(20) {
+            let barrier = || json!({ "barrier": true });
+            // The next one would begin with a comma.
+            let Some(step) = self.step().or_else(|| (k == 0).then(barrier)) else { continue };
             let comma = if k == 0 { "" } else { "," };
-            self.write(format_args!("{comma}\n    "));
-            let from = self.text.len();
-            self.step();
-            if self.text.len() == from {
-                self.text.truncate(before);
-                // The next one would begin with a comma.
-                if k == 0 {
-                    self.write(format_args!("\n    {{ \"barrier\": true }}"));
-                }
-            }
+            self.write(format_args!("{comma}\n    {step}"));
         }
         self.write(format_args!("\n  ],\n  \"outputs\": {{"));
         for (k, live) in std::mem::take(&mut self.live).iter().enumerate() {
@@ -144,87 +137,72 @@ impl Generator {
         name
     }
 
-    fn step(&mut self) {
+    /// Returns a statement; none if the one that was chosen needs what there is not.
+    fn step(&mut self) -> Option<Value> {
         let x = self.below(self.live.len());
         let y = self.same_place_and_length(x);
         let (a, b) = (self.live[x].name.clone(), self.live[y].name.clone());
         let (len, on_host) = (self.live[x].len, self.live[x].on_host);
-        let stream = self.stream_for(x);
-        let on = format!("\"stream\": \"{stream}\"");
-        match self.below(20) {
+        let on = self.stream_for(x);
+        Some(match self.below(20) {
             0..=2 => {
                 let out = self.new_tensor(len, on_host);
-                self.write(format_args!(
-                    "{{ \"op\": \"add\", \"in\": [\"{a}\", \"{b}\"], \"out\": \"{out}\", {on}, \
-                     \"attrs\": {{ \"alpha\": 3 }} }}"
-                ));
+                let attrs = json!({ "alpha": 3 });
+                json!({ "op": "add", "in": [a, b], "out": out, "stream": on, "attrs": attrs })
             }
             3 => {
                 let out = self.new_tensor(len, on_host);
-                self.write(format_args!(
-                    "{{ \"op\": \"mul\", \"in\": [\"{a}\", \"{b}\"], \"out\": \"{out}\", {on} }}"
-                ));
+                json!({ "op": "mul", "in": [a, b], "out": out, "stream": on })
             }
             4 => {
                 let out = self.new_tensor(len, on_host);
-                self.write(format_args!(
-                    "{{ \"op\": \"relu\", \"in\": \"{a}\", \"out\": \"{out}\", {on} }}"
-                ));
+                json!({ "op": "relu", "in": a, "out": out, "stream": on })
             }
-            5..=7 => {
-                self.write(format_args!("{{ \"op\": \"add_\", \"in\": [\"{a}\", \"{b}\"], {on} }}"))
-            }
+            5..=7 => json!({ "op": "add_", "in": [a, b], "stream": on }),
             8 if len == 4 => {
                 let out = self.new_tensor(2, on_host);
-                self.write(format_args!(
-                    "{{ \"op\": \"slice\", \"in\": \"{a}\", \"out\": \"{out}\", {on}, \
-                     \"attrs\": {{ \"start\": 1, \"end\": 3 }} }}"
-                ));
+                let attrs = json!({ "start": 1, "end": 3 });
+                json!({ "op": "slice", "in": a, "out": out, "stream": on, "attrs": attrs })
             }
-            9 | 10 => self.copy(&a, len, on_host, &stream),
+            9 | 10 => self.copy(&a, len, on_host, &on),
             11 => {
-                let value = self.below(9);
-                self.write(format_args!(
-                    "{{ \"op\": \"fill\", \"in\": \"{a}\", {on}, \"attrs\": {{ \"value\": {value} }} }}"
-                ));
+                let attrs = json!({ "value": self.below(9) });
+                json!({ "op": "fill", "in": a, "stream": on, "attrs": attrs })
             }
             12 | 13 if self.live.len() > 2 => {
                 self.live.swap_remove(x);
-                self.write(format_args!("{{ \"release\": \"{a}\" }}"));
+                json!({ "release": a })
             }
             14 => {
                 let event = self.events.min(2);
                 self.events = event + 1;
-                self.write(format_args!("{{ \"record\": \"e{event}\", {on} }}"));
+                json!({ "record": format!("e{event}"), "stream": on })
             }
             15 if self.events > 0 => {
                 let event = self.below(self.events);
-                self.write(format_args!("{{ \"wait\": \"e{event}\", {on} }}"));
+                json!({ "wait": format!("e{event}"), "stream": on })
             }
             16 => {
                 let from = self.any_stream();
-                if from != stream {
-                    self.write(format_args!(
-                        "{{ \"stream_wait\": {{ \"from\": \"{from}\", \"to\": \"{stream}\" }} }}"
-                    ));
-                }
+                let wait = || json!({ "stream_wait": { "from": from, "to": on } });
+                return (from != on).then(wait);
             }
-            17 => self.write(format_args!("{{ \"touch\": [\"{a}\", \"{b}\"], {on} }}")),
+            17 => json!({ "touch": [a, b], "stream": on }),
             18 => match self.below(4) {
-                0 => self.write(format_args!("{{ \"barrier\": true }}")),
-                1 => self.write(format_args!("{{ \"synchronize\": \"{stream}\" }}")),
-                _ => self.write(format_args!("{{ \"read\": \"{a}\" }}")),
+                0 => json!({ "barrier": true }),
+                1 => json!({ "synchronize": on }),
+                _ => json!({ "read": a }),
             },
-            19 => self.write(format_args!(
-                "{{ \"critical_section\": \"{a}\", \"body\": \
-                 [{{ \"op\": \"add_\", \"in\": [\"{a}\", \"{a}\"], {on} }}] }}"
-            )),
-            _ => {}
-        }
+            19 => {
+                let add = json!({ "op": "add_", "in": [a, a], "stream": on });
+                json!({ "critical_section": a, "body": [add] })
+            }
+            _ => return None,
+        })
     }
 
-    /// Writes a copy: on the tensor's own device, or between the host and the device.
-    fn copy(&mut self, a: &str, len: usize, on_host: bool, stream: &str) {
+    /// Returns a copy: on the tensor's own device, or between the host and the device.
+    fn copy(&mut self, a: &str, len: usize, on_host: bool, stream: &str) -> Value {
         let across = self.device && self.below(2) == 0;
         let stream = match (across, on_host) {
             (false, _) => stream,
@@ -232,9 +210,7 @@ impl Generator {
             (true, false) => "out",
         };
         let out = self.new_tensor(len, on_host != across);
-        self.write(format_args!(
-            "{{ \"op\": \"copy\", \"in\": \"{a}\", \"out\": \"{out}\", \"stream\": \"{stream}\" }}"
-        ));
+        json!({ "op": "copy", "in": a, "out": out, "stream": stream })
     }
 }
 

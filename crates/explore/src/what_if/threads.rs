@@ -165,8 +165,7 @@ impl Threads {
 
 /// Returns a wait of a thread.
 fn wait(waiter: u32, until: u32) -> Wait {
-    let (resolution, covered_by) = (Resolution::Host, NONE);
-    Wait { waiter, until, user: waiter, resolution, covered_by, tensors: Vec::new() }
+    Wait { waiter, until, user: waiter, resolution: Resolution::Host, ..Wait::default() }
 }
 
 /// Returns the waits of threads for those that run their backward ops, and the other way. The file

@@ -92,8 +92,7 @@ pub(super) fn rebuilt(old: &Profile, costs: &Costs, streams: &[u32]) -> (Profile
                 waiter = push(wait, Cost::nothing(*costs.usual()), false);
             }
             let until = positions[until as usize];
-            let covered_by = NONE;
-            made.waits.push(Wait { waiter, until, user, resolution, covered_by, tensors });
+            made.waits.push(Wait { waiter, until, user, resolution, tensors, ..Wait::default() });
         }
         let stream = old.instructions[k].stream as usize;
         if gone[k] {

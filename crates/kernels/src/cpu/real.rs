@@ -1,22 +1,14 @@
 //! The float types of computations.
 
-use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
+use std::ops::Neg;
+
+use num_traits::NumAssign;
 
 use super::number::Number;
 
 /// A float type of computations: f32, also for f16 and bf16, or f64.
 pub(crate) trait Real:
-    Number<Wide = Self>
-    + PartialOrd
-    + Add<Output = Self>
-    + Sub<Output = Self>
-    + Mul<Output = Self>
-    + Div<Output = Self>
-    + Neg<Output = Self>
-    + AddAssign
-    + MulAssign
-    + DivAssign
-    + SubAssign
+    Number<Wide = Self> + PartialOrd + NumAssign + Neg<Output = Self>
 {
     const ONE: Self;
     const INFINITY: Self;

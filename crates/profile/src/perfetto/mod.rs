@@ -12,6 +12,7 @@ use std::collections::HashMap;
 
 use prost::Message;
 
+use crate::interned::Interned;
 use crate::model::{Instruction, NONE, Outcome, Profile, Role, Times};
 use crate::{columns, lanes, memory};
 
@@ -47,8 +48,8 @@ const fn category(role: Role) -> u64 {
 
 /// Returns the bytes of a Perfetto trace.
 pub fn write(profile: &Profile) -> Vec<u8> {
-    let mut writing =
-        Writing { profile, out: Vec::new(), events: Vec::new(), names: Names::default() };
+    let (names, values) = (Texts::default(), Texts::default());
+    let mut writing = Writing { profile, out: Vec::new(), events: Vec::new(), names, values };
     writing.tracks();
     writing.instructions();
     writing.program();
@@ -70,46 +71,26 @@ pub fn read(bytes: &[u8]) -> Result<Profile, String> {
     columns::read(&own)
 }
 
-/// Interned names that are not written yet.
+/// Texts with their ids, from 1.
 #[derive(Default)]
-struct Names {
-    event_names: HashMap<u32, u64>,
-    others: HashMap<String, u64>,
-    strings: HashMap<String, u64>,
-    new: InternedData,
+struct Texts {
+    known: Interned<String>,
+    all: Vec<String>,
 }
 
-impl Names {
-    /// Returns the id of an instruction's name.
-    fn name(&mut self, number: u32, name: &str) -> u64 {
-        if let Some(&known) = self.event_names.get(&number) {
-            return known;
-        }
-        let iid = self.other(name);
-        self.event_names.insert(number, iid);
-        iid
+impl Texts {
+    fn id(&mut self, text: &str) -> Option<u64> {
+        Some(u64::from(self.known.number_of(text, &mut self.all)) + 1)
     }
+}
 
-    fn other(&mut self, name: &str) -> u64 {
-        if let Some(&known) = self.others.get(name) {
-            return known;
-        }
-        let iid = self.others.len() as u64 + 1;
-        self.others.insert(name.to_owned(), iid);
-        self.new.event_names.push(InternedName { iid: Some(iid), name: Some(name.to_owned()) });
-        iid
-    }
-
-    fn string(&mut self, value: String) -> u64 {
-        if let Some(&known) = self.strings.get(&value) {
-            return known;
-        }
-        let iid = self.strings.len() as u64 + 1;
-        let str = Some(value.clone().into_bytes());
-        self.new.debug_annotation_string_values.push(InternedBytes { iid: Some(iid), str });
-        self.strings.insert(value, iid);
-        iid
-    }
+/// Returns names with their ids, from 1.
+fn interned<N: AsRef<str>>(names: &[N]) -> Vec<InternedName> {
+    let one = |(iid, name): (u64, &N)| InternedName {
+        iid: Some(iid),
+        name: Some(name.as_ref().to_owned()),
+    };
+    (1..).zip(names).map(one).collect()
 }
 
 struct Writing<'a> {
@@ -117,7 +98,8 @@ struct Writing<'a> {
     out: Vec<u8>,
     /// Packets with the time by which they are sorted; ends before begins of the same time.
     events: Vec<((u64, u8, u64), TracePacket)>,
-    names: Names,
+    names: Texts,
+    values: Texts,
 }
 
 /// The ids of tracks.
@@ -139,29 +121,18 @@ fn counter_track(arena: u32) -> u64 {
 
 impl Writing<'_> {
     fn packet(&mut self, packet: TracePacket) {
+        let packet = TracePacket { trusted_packet_sequence_id: Some(SEQUENCE), ..packet };
         let trace = Trace { packet: vec![packet] };
         // A buffer takes everything.
         let _ = trace.encode(&mut self.out);
     }
 
     fn describe(&mut self, descriptor: TrackDescriptor) {
-        self.packet(TracePacket {
-            trusted_packet_sequence_id: Some(SEQUENCE),
-            track_descriptor: Some(descriptor),
-            ..TracePacket::default()
-        });
+        self.packet(TracePacket { track_descriptor: Some(descriptor), ..TracePacket::default() });
     }
 
     fn tracks(&mut self) {
-        let interned = |names: &[&str]| {
-            let one = |(k, name): (usize, &&str)| InternedName {
-                iid: Some(k as u64 + 1),
-                name: Some((*name).to_owned()),
-            };
-            names.iter().enumerate().map(one).collect()
-        };
         self.packet(TracePacket {
-            trusted_packet_sequence_id: Some(SEQUENCE),
             sequence_flags: Some(STATE_CLEARED),
             interned_data: Some(InternedData {
                 event_categories: interned(&CATEGORIES),
@@ -194,28 +165,20 @@ impl Writing<'_> {
                     0 => stream.name.clone(),
                     lane => format!("{} lane {}", stream.name, lane + 1),
                 };
-                let thread = ThreadDescriptor {
-                    pid: Some(device as i32 + 1),
-                    tid: Some((k as i32 + 1) * 4096 + lane as i32),
-                    thread_name: Some(name),
-                };
-                self.describe(TrackDescriptor {
-                    uuid: Some(lane_track(k as u32, lane)),
-                    thread: Some(thread),
-                    ..TrackDescriptor::default()
-                });
+                let (pid, tid) = (device as i32 + 1, (k as i32 + 1) * 4096 + lane as i32);
+                self.describe(thread(lane_track(k as u32, lane), pid, tid, name));
             }
         }
         let mut threads: Vec<u32> = self.profile.ranges.iter().map(|r| r.thread).collect();
         threads.sort_unstable();
         threads.dedup();
-        for thread in threads {
-            let name = format!("ranges of thread {thread}");
-            self.describe(program_thread(program_track(0, thread), thread as i32 + 100, name));
+        for of in threads {
+            let name = format!("ranges of thread {of}");
+            self.describe(thread(program_track(0, of), 1, of as i32 + 100, name));
         }
         if !self.profile.pauses.is_empty() {
             let name = "the program waits".to_owned();
-            self.describe(program_thread(program_track(1, 0), 99, name));
+            self.describe(thread(program_track(1, 0), 1, 99, name));
         }
         for (k, arena) in self.profile.arenas.clone().iter().enumerate() {
             self.describe(TrackDescriptor {
@@ -232,7 +195,6 @@ impl Writing<'_> {
     fn event(&mut self, at: u64, order: (u8, u64), event: TrackEvent) {
         let packet = TracePacket {
             timestamp: Some(at),
-            trusted_packet_sequence_id: Some(SEQUENCE),
             sequence_flags: Some(NEEDS_STATE),
             track_event: Some(event),
             ..TracePacket::default()
@@ -271,10 +233,9 @@ impl Writing<'_> {
         }
         let lanes = lanes::of(profile);
         for (k, instruction, times) in profile.shown() {
-            let name_iid = self.names.name(instruction.name, profile.name_of(instruction));
             let begin = TrackEvent {
                 category_iids: vec![category(instruction.role)],
-                name_iid: Some(name_iid),
+                name_iid: self.names.id(profile.name_of(instruction)),
                 debug_annotations: self.annotations(k, instruction, times),
                 ..TrackEvent::default()
             };
@@ -299,7 +260,7 @@ impl Writing<'_> {
         let name = |k: u64| DebugAnnotation { name_iid: Some(k), ..DebugAnnotation::default() };
         let place = profile.place_of(instruction);
         if !place.is_empty() {
-            let string_value_iid = Some(self.names.string(place.to_owned()));
+            let string_value_iid = self.values.id(place);
             all.push(DebugAnnotation { string_value_iid, ..name(1) });
         }
         if instruction.operands[0] < instruction.operands[1] {
@@ -314,8 +275,7 @@ impl Writing<'_> {
         }
         all.push(DebugAnnotation { uint_value: Some(instruction.seq), ..name(5) });
         if instruction.outcome != Outcome::Completed {
-            let outcome = instruction.outcome.to_string();
-            let string_value_iid = Some(self.names.string(outcome));
+            let string_value_iid = self.values.id(&instruction.outcome.to_string());
             all.push(DebugAnnotation { string_value_iid, ..name(6) });
         }
         all.push(DebugAnnotation { uint_value: Some(index as u64), ..name(7) });
@@ -324,18 +284,14 @@ impl Writing<'_> {
 
     fn program(&mut self) {
         let profile = self.profile;
-        for (k, range) in profile.ranges.iter().enumerate() {
-            let name_iid = Some(self.names.other(&range.name));
+        let ranges = profile.ranges.iter();
+        let ranges = ranges.map(|r| (program_track(0, r.thread), &r.name, [r.begin, r.end]));
+        let pauses = profile.pauses.iter();
+        let pauses = pauses.map(|p| (program_track(1, 0), &p.reason, [p.begin, p.end]));
+        for (k, (track, name, times)) in (0..).zip(ranges.chain(pauses)) {
+            let name_iid = self.names.id(name);
             let begin = TrackEvent { category_iids: vec![4], name_iid, ..TrackEvent::default() };
-            let track = program_track(0, range.thread);
-            let times = [range.begin, range.end];
-            self.slice(track, begin, TrackEvent::default(), times, k as u64);
-        }
-        for (k, pause) in profile.pauses.iter().enumerate() {
-            let name_iid = Some(self.names.other(&pause.reason));
-            let begin = TrackEvent { category_iids: vec![4], name_iid, ..TrackEvent::default() };
-            let times = [pause.begin, pause.end];
-            self.slice(program_track(1, 0), begin, TrackEvent::default(), times, k as u64);
+            self.slice(track, begin, TrackEvent::default(), times, k);
         }
     }
 
@@ -355,11 +311,19 @@ impl Writing<'_> {
     }
 
     fn finish(mut self) -> Vec<u8> {
-        let new = std::mem::take(&mut self.names.new);
+        let value = |(iid, value): (u64, String)| InternedBytes {
+            iid: Some(iid),
+            str: Some(value.into_bytes()),
+        };
+        let values = std::mem::take(&mut self.values.all);
+        let interned_data = Some(InternedData {
+            event_names: interned(&self.names.all),
+            debug_annotation_string_values: (1..).zip(values).map(value).collect(),
+            ..InternedData::default()
+        });
         self.packet(TracePacket {
-            trusted_packet_sequence_id: Some(SEQUENCE),
             sequence_flags: Some(NEEDS_STATE),
-            interned_data: Some(new),
+            interned_data,
             ..TracePacket::default()
         });
         let mut events = std::mem::take(&mut self.events);
@@ -373,10 +337,7 @@ impl Writing<'_> {
     }
 }
 
-fn program_thread(uuid: u64, tid: i32, name: String) -> TrackDescriptor {
-    TrackDescriptor {
-        uuid: Some(uuid),
-        thread: Some(ThreadDescriptor { pid: Some(1), tid: Some(tid), thread_name: Some(name) }),
-        ..TrackDescriptor::default()
-    }
+fn thread(uuid: u64, pid: i32, tid: i32, name: String) -> TrackDescriptor {
+    let thread = ThreadDescriptor { pid: Some(pid), tid: Some(tid), thread_name: Some(name) };
+    TrackDescriptor { uuid: Some(uuid), thread: Some(thread), ..TrackDescriptor::default() }
 }

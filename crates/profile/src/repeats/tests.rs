@@ -292,7 +292,7 @@ fn the_steps_of_a_recorded_run_repeat() {
     assert!(repeats[1].rounds == 4 && repeats[1].depth == 1, "{repeats:?}");
 
     let mut text = Vec::new();
-    let show = Show { rows: Some(12), terminal: false };
+    let show = Show { rows: 12, terminal: false };
     summary::write(&profile, show, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     for part in ["use `Machine::traced`", "other=1.0", "other=0.5", "100.0 %", "· "] {

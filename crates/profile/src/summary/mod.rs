@@ -10,7 +10,7 @@ use crate::model::{NONE, Profile, Role, Stream};
 use crate::order::{OnPath, Order, critical_path};
 
 pub use text::{
-    PathParts, ShortNames, Show, plural, short_name, time, write, write_path, write_runs,
+    PathParts, ShortNames, Show, more, plural, short_name, time, write, write_path, write_runs,
 };
 
 /// The load of a stream.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use millstream_terminal::table::{align_right, new_table};
+use millstream_terminal::table::new_table;
 
 use crate::model::Profile;
 use crate::repeats::{Repeat, of};
@@ -15,15 +15,14 @@ pub(super) fn write(profile: &Profile, show: Show, out: &mut dyn Write) -> io::R
     if repeats.is_empty() {
         return Ok(());
     }
-    let rows = show.rows.unwrap_or(usize::MAX);
     let names = ShortNames::of(profile);
     let call = |k: u32| &profile.instructions[k as usize];
     let place = |k: u32| names.place(profile.place_of(call(k)));
     writeln!(out, "calls that repeat: use `Machine::traced`, or `--replay` for a whole trace")?;
-    let header = ["repeats from", "to", "calls", "rounds", "share", "first instructions"];
+    let header = ["repeats from", "to", ">calls", ">rounds", ">share", ">first instructions"];
     let mut table = new_table(show.terminal, &header);
     let (mut other, mut others) = (0, new_table(show.terminal, &OTHERS));
-    for repeat in repeats.iter().take(rows) {
+    for repeat in repeats.iter().take(show.rows) {
         let Repeat { calls, rounds, first: [from, to], depth, around, differing } = repeat;
         table.add_row([
             format!("{}{}", "· ".repeat(*depth), place(*from)),
@@ -36,19 +35,18 @@ pub(super) fn write(profile: &Profile, show: Show, out: &mut dyn Write) -> io::R
         for &[one, then] in differing {
             let arguments = |k| profile.arguments_of(call(k)).unwrap_or_default().to_owned();
             let name = profile.name_of(call(one)).to_owned();
-            if other < rows {
+            if other < show.rows {
                 others.add_row([name, place(one), arguments(one), arguments(then)]);
             }
             other += 1;
         }
     }
-    [2, 3, 4, 5].into_iter().for_each(|column| align_right(&mut table, column));
     writeln!(out, "{table}")?;
-    more(out, repeats.len(), rows)?;
+    more(out, repeats.len(), show.rows)?;
     if other > 0 {
         writeln!(out, "arguments that differ between rounds: give these to the traced function")?;
         writeln!(out, "{others}")?;
-        more(out, other, rows)?;
+        more(out, other, show.rows)?;
     }
     Ok(())
 }

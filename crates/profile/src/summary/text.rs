@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use millstream_terminal::table::{align_right, bytes, new_table};
+use millstream_terminal::table::{bytes, new_table};
 
 use crate::memory;
 use crate::model::{NONE, Profile, Stream};
@@ -15,8 +15,8 @@ use super::{OpTime, loads, ops_where, overlap, path, repeats, waits};
 /// How much of each table is shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Show {
-    /// The most rows of each table; all if there is none.
-    pub rows: Option<usize>,
+    /// The most rows of each table.
+    pub rows: usize,
     /// Whether the output is a terminal.
     pub terminal: bool,
 }
@@ -177,7 +177,6 @@ pub fn write(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<(
     for remark in &profile.remarks {
         writeln!(out, "{remark}")?;
     }
-    let rows = show.rows.unwrap_or(usize::MAX);
     streams_table(profile, show, out)?;
     // The ops of a timeline's threads have a table of their own: its devices run other names.
     let of_devices = ops_where(profile, |stream| !stream.thread);
@@ -196,10 +195,10 @@ pub fn write(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<(
     if !of_threads.is_empty() {
         ops_table(&of_threads, "on threads", show, out)?;
     }
-    waits_table(profile, show, rows, out)?;
-    path_table(profile, show, rows, out)?;
+    waits_table(profile, show, out)?;
+    write_path(profile, show, out)?;
     repeats::write(profile, show, out)?;
-    memory_tables(profile, show, rows, out)
+    memory_tables(profile, show, out)
 }
 
 /// Prints the spread over the repeats of the program, if there are several.
@@ -215,21 +214,24 @@ pub fn write_runs(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn ops_table(all: &[OpTime], title: &str, show: Show, out: &mut dyn Write) -> io::Result<()> {
-    let rows = show.rows.unwrap_or(usize::MAX);
     let busy: u64 = all.iter().map(|op| op.total).sum();
-    let mut table = new_table(show.terminal, &[title, "calls", "time", "share", "mean", "longest"]);
-    for op in all.iter().take(rows) {
+    let mut table =
+        new_table(show.terminal, &[title, ">calls", ">time", ">share", ">mean", ">longest"]);
+    for op in all.iter().take(show.rows) {
         let mean = time(op.total / op.count.max(1) as u64);
         let (total, longest) = (time(op.total), time(op.longest));
         let cells = [op.count.to_string(), total, share(op.total, busy), mean, longest];
         table.add_row(std::iter::once(op.name.clone()).chain(cells));
     }
-    (1..6).for_each(|column| align_right(&mut table, column));
     writeln!(out, "{table}")?;
-    more(out, all.len(), rows)
+    more(out, all.len(), show.rows)
 }
 
-pub(super) fn more(out: &mut dyn Write, count: usize, rows: usize) -> io::Result<()> {
+/// Prints how many rows are left out of a table.
+///
+/// # Errors
+/// `out` fails.
+pub fn more(out: &mut dyn Write, count: usize, rows: usize) -> io::Result<()> {
     match count.saturating_sub(rows) {
         0 => Ok(()),
         left => writeln!(out, "and {left} more"),
@@ -237,7 +239,7 @@ pub(super) fn more(out: &mut dyn Write, count: usize, rows: usize) -> io::Result
 }
 
 fn streams_table(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<()> {
-    let header = ["stream", "instructions", "busy", "share", "blocked", "share"];
+    let header = ["stream", ">instructions", ">busy", ">share", ">blocked", ">share"];
     let mut table = new_table(show.terminal, &header);
     for (stream, load) in profile.streams.iter().zip(loads(profile)) {
         if load.instructions > 0 {
@@ -252,20 +254,19 @@ fn streams_table(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Resu
             ]);
         }
     }
-    (1..6).for_each(|column| align_right(&mut table, column));
     writeln!(out, "{table}")
 }
 
-fn waits_table(profile: &Profile, show: Show, rows: usize, out: &mut dyn Write) -> io::Result<()> {
+fn waits_table(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<()> {
     // A prediction of a program without overlap may have waits that cost nothing.
     let waits: Vec<_> = waits(profile).into_iter().filter(|wait| wait.blocked > 0).collect();
     if waits.is_empty() {
         return Ok(());
     }
     let names = ShortNames::of(profile);
-    let header = ["wait", "waits for", "by", "at", "waits", "blocked"];
+    let header = [">wait", "waits for", "by", "at", ">waits", ">blocked"];
     let mut table = new_table(show.terminal, &header);
-    for (number, wait) in waits.iter().take(rows).enumerate() {
+    for (number, wait) in waits.iter().take(show.rows).enumerate() {
         table.add_row([
             (number + 1).to_string(),
             format!("{} on {}", short_name(&wait.until), names.stream(wait.source)),
@@ -275,15 +276,8 @@ fn waits_table(profile: &Profile, show: Show, rows: usize, out: &mut dyn Write) 
             time(wait.blocked),
         ]);
     }
-    [0, 4, 5].into_iter().for_each(|column| align_right(&mut table, column));
     writeln!(out, "{table}")?;
-    more(out, waits.len(), rows)
-}
-
-fn path_table(profile: &Profile, show: Show, rows: usize, out: &mut dyn Write) -> io::Result<()> {
-    let path = path(profile);
-    writeln!(out, "critical path: {}", PathParts::of(profile, &path))?;
-    path_rows(profile, &path, show, rows, out)
+    more(out, waits.len(), show.rows)
 }
 
 /// Prints the critical path: what it is made of, and its parts.
@@ -291,20 +285,12 @@ fn path_table(profile: &Profile, show: Show, rows: usize, out: &mut dyn Write) -
 /// # Errors
 /// `out` fails.
 pub fn write_path(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<()> {
-    path_table(profile, show, show.rows.unwrap_or(usize::MAX), out)
-}
-
-fn path_rows(
-    profile: &Profile,
-    path: &[OnPath],
-    show: Show,
-    rows: usize,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+    let path = path(profile);
+    writeln!(out, "critical path: {}", PathParts::of(profile, &path))?;
     let names = ShortNames::of(profile);
-    let header = ["critical path", "stream", "at", "takes", "share"];
+    let header = ["critical path", "stream", "at", ">takes", ">share"];
     let mut table = new_table(show.terminal, &header);
-    for part in path.iter().take(rows) {
+    for part in path.iter().take(show.rows) {
         let takes = part.end - part.start;
         let (what, of) = match part.segment {
             Segment::Runs(k) => (None, k),
@@ -321,17 +307,11 @@ fn path_rows(
         let place = names.place(profile.place_of(instruction));
         table.add_row([name, stream, place, time(takes), share(takes, profile.total)]);
     }
-    [3, 4].into_iter().for_each(|column| align_right(&mut table, column));
     writeln!(out, "{table}")?;
-    more(out, path.len(), rows)
+    more(out, path.len(), show.rows)
 }
 
-fn memory_tables(
-    profile: &Profile,
-    show: Show,
-    rows: usize,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+fn memory_tables(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<()> {
     for (arena, name) in profile.arenas.iter().enumerate() {
         let held = memory::held(profile, arena as u32);
         let levels = memory::curve(profile, &held);
@@ -352,9 +332,9 @@ fn memory_tables(
             peak.fragmentation() * 100.0
         )?;
         let holders = memory::holders(profile, &held, peak.at);
-        let mut table =
-            new_table(show.terminal, &["held at the peak", "shape", "bytes", "share", "made at"]);
-        for &k in holders.iter().take(rows) {
+        let header = ["held at the peak", "shape", ">bytes", ">share", "made at"];
+        let mut table = new_table(show.terminal, &header);
+        for &k in holders.iter().take(show.rows) {
             let storage = &profile.storages[k as usize];
             let (tensor, spec) = match profile.tensors.get(storage.tensor as usize) {
                 Some(tensor) => (tensor.name.clone(), tensor.spec.clone()),
@@ -367,9 +347,8 @@ fn memory_tables(
             let place = place.unwrap_or_else(|| "before the run".to_owned());
             table.add_row([tensor, spec, size, part, place]);
         }
-        [2, 3].into_iter().for_each(|column| align_right(&mut table, column));
         writeln!(out, "{table}")?;
-        more(out, holders.len(), rows)?;
+        more(out, holders.len(), show.rows)?;
     }
     Ok(())
 }

@@ -4,9 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use millstream_profile::Interned;
-use millstream_profile::model::{
-    Instruction, NONE, Profile, Resolution, Role, Source, Stream, Times, Wait,
-};
+use millstream_profile::model::{Instruction, NONE, Profile, Role, Source, Stream, Times, Wait};
 
 use super::messages::Node;
 
@@ -209,17 +207,7 @@ pub(super) fn profile(title: &str, nodes: Vec<Node>) -> Result<Profile, String> 
                 ..Instruction::default()
             });
             open.push(profile.waits.len());
-            let resolution = Resolution::Device;
-            let none = NONE;
-            let tensors = Vec::new();
-            profile.waits.push(Wait {
-                waiter,
-                until,
-                user: none,
-                resolution,
-                covered_by: none,
-                tensors,
-            });
+            profile.waits.push(Wait { waiter, until, ..Wait::default() });
         }
         counts[own] += 1;
         let position = profile.instructions.len() as u32;

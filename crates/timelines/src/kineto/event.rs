@@ -49,77 +49,68 @@ impl Category {
     }
 }
 
-/// An event. Fields that no reader needs are passed over.
-#[derive(Debug, Default)]
-pub(super) struct EventForm<'a> {
-    pub(super) ph: Value<'a>,
-    pub(super) cat: Value<'a>,
-    pub(super) name: Value<'a>,
-    pub(super) id: Value<'a>,
-    /// Microseconds.
-    pub(super) ts: Value<'a>,
-    pub(super) dur: Value<'a>,
-    pub(super) pid: Value<'a>,
-    pub(super) tid: Value<'a>,
-    pub(super) args: ArgsForm<'a>,
+/// Defines an event: its fields, then those in its arguments, each with its keys. Others are passed
+/// over.
+macro_rules! event {
+    (
+        event { $($field:ident: $($key:literal)|+,)* }
+        args { $($arg:ident: $($arg_key:literal)|+,)* }
+    ) => {
+        /// An event. Its times are microseconds.
+        #[derive(Debug, Default)]
+        pub(super) struct EventForm<'a> {
+            $(pub(super) $field: Value<'a>,)*
+            $(pub(super) $arg: Value<'a>,)*
+        }
+
+        impl<'a> EventForm<'a> {
+            /// Returns the event of a JSON object.
+            ///
+            /// # Errors
+            /// The text is none after this key.
+            pub(super) fn of(text: &'a str) -> Result<EventForm<'a>, &'a str> {
+                let (mut form, mut args) = (EventForm::default(), Value::Absent);
+                fields(text, &mut |key, value| match key {
+                    "args" => args = value,
+                    $($($key)|+ => form.$field = value,)*
+                    _ => {}
+                })?;
+                let Value::Object(args) = args else { return Ok(form) };
+                fields(args, &mut |key, value| match key {
+                    $($($arg_key)|+ => form.$arg = value,)*
+                    _ => {}
+                })?;
+                Ok(form)
+            }
+        }
+    };
 }
 
-/// The arguments of an event that readers need.
-#[derive(Debug, Default)]
-pub(super) struct ArgsForm<'a> {
-    pub(super) name: Value<'a>,
-    pub(super) correlation: Value<'a>,
-    pub(super) device: Value<'a>,
-    pub(super) context: Value<'a>,
-    pub(super) stream: Value<'a>,
-    /// The stream of an XPU.
-    pub(super) queue: Value<'a>,
-    pub(super) record_function: Value<'a>,
-    pub(super) index: Value<'a>,
-    pub(super) wait_stream: Value<'a>,
-    pub(super) wait_record: Value<'a>,
-    pub(super) wait_event: Value<'a>,
-    pub(super) event: Value<'a>,
-}
-
-impl<'a> EventForm<'a> {
-    /// Returns the event of a JSON object.
-    ///
-    /// # Errors
-    /// The text is none after this key.
-    pub(super) fn of(text: &'a str) -> Result<EventForm<'a>, &'a str> {
-        let mut form = EventForm::default();
-        let mut args = Value::Absent;
-        fields(text, &mut |key, value| match key {
-            "ph" => form.ph = value,
-            "cat" => form.cat = value,
-            "name" => form.name = value,
-            "id" => form.id = value,
-            "ts" => form.ts = value,
-            "dur" => form.dur = value,
-            "pid" => form.pid = value,
-            "tid" => form.tid = value,
-            "args" => args = value,
-            _ => {}
-        })?;
-        let Value::Object(args) = args else { return Ok(form) };
-        let form_args = &mut form.args;
-        fields(args, &mut |key, value| match key {
-            "name" => form_args.name = value,
-            "correlation" => form_args.correlation = value,
-            "device" => form_args.device = value,
-            "context" => form_args.context = value,
-            "stream" => form_args.stream = value,
-            "sycl queue" => form_args.queue = value,
-            "Record function id" => form_args.record_function = value,
-            "Ev Idx" | "Profiler Event Index" => form_args.index = value,
-            "wait_on_stream" => form_args.wait_stream = value,
-            "wait_on_cuda_event_record_corr_id" => form_args.wait_record = value,
-            "wait_on_cuda_event_id" => form_args.wait_event = value,
-            "event_id" | "event id" | "cuda_event_id" => form_args.event = value,
-            _ => {}
-        })?;
-        Ok(form)
+event! {
+    event {
+        ph: "ph",
+        cat: "cat",
+        name: "name",
+        id: "id",
+        ts: "ts",
+        dur: "dur",
+        pid: "pid",
+        tid: "tid",
+    }
+    args {
+        label: "name",
+        correlation: "correlation",
+        device: "device",
+        context: "context",
+        stream: "stream",
+        // The stream of an XPU.
+        queue: "sycl queue",
+        record_function: "Record function id",
+        index: "Ev Idx" | "Profiler Event Index",
+        wait_stream: "wait_on_stream",
+        wait_record: "wait_on_cuda_event_record_corr_id",
+        wait_event: "wait_on_cuda_event_id",
+        event: "event_id" | "event id" | "cuda_event_id",
     }
 }
 

@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, ErrorKind};
 
 use millstream_profile::Interned;
-use millstream_profile::model::NONE;
 
 use crate::input::Input;
 use crate::json::{Json, Value};
@@ -224,7 +223,7 @@ impl Reading {
         let phase = event.ph.text().unwrap_or_default();
         let name = event.name.text().unwrap_or_default();
         if phase == "M" {
-            if let ("thread_name", Some(label)) = (name.as_ref(), event.args.name.text()) {
+            if let ("thread_name", Some(label)) = (name.as_ref(), event.label.text()) {
                 // Kineto's own labels repeat the number.
                 if !label.starts_with("thread ") && !label.starts_with("stream ") {
                     let key = self.ids(event);
@@ -254,21 +253,15 @@ impl Reading {
             length => length.scaled(3).ok_or("left out, as its 'dur' is no number")?,
         };
         let end = start.saturating_add(length);
-        let correlation = id(event.args.correlation).unwrap_or(0);
+        let correlation = id(event.correlation).unwrap_or(0);
         match category {
             Category::Host(kind) => {
                 let (name, thread) = (self.recording.name(&name), self.thread(event)?);
-                self.recording.host.push(HostEvent {
-                    name,
-                    thread,
-                    kind,
-                    start,
-                    end,
-                    correlation,
-                    record_function: id(event.args.record_function),
-                    index: known(event.args.index).unwrap_or(0) as u64,
-                    link: NONE,
-                });
+                let record_function = id(event.record_function);
+                let index = known(event.index).unwrap_or(0) as u64;
+                let event = HostEvent::new(name, thread, kind, (start, end));
+                let host = &mut self.recording.host;
+                host.push(HostEvent { correlation, record_function, index, ..event });
             }
             Category::Device => {
                 let lacks = "left out, as 'stream' and 'device' are not in its 'args'";
@@ -290,9 +283,8 @@ impl Reading {
 
     /// Returns the stream of an event: of its arguments, or of the row that it is drawn in.
     fn stream(event: &EventForm<'_>) -> Option<StreamId> {
-        let args = &event.args;
-        let device = known(args.device).or_else(|| last_number(event.pid))?;
-        let stream = known(args.stream).or_else(|| known(args.queue));
+        let device = known(event.device).or_else(|| last_number(event.pid))?;
+        let stream = known(event.stream).or_else(|| known(event.queue));
         let stream = stream.or_else(|| last_number(event.tid))?;
         Some(StreamId { process: 0, device, stream })
     }
@@ -317,11 +309,10 @@ impl Reading {
     }
 
     fn record(&mut self, event: &EventForm<'_>) -> std::result::Result<(), &'static str> {
-        let args = &event.args;
-        let of = known(args.event).or_else(|| known(args.wait_event)).zip(id(args.correlation));
+        let of = known(event.event).or_else(|| known(event.wait_event)).zip(id(event.correlation));
         let lacks = "left out, as its 'event_id', 'stream' or 'correlation' is not known";
         let ((event_id, correlation), on) = of.zip(Self::stream(event)).ok_or(lacks)?;
-        let context = known(args.context).unwrap_or(0);
+        let context = known(event.context).unwrap_or(0);
         let shared = None;
         self.recording.records.push(Record { on, context, event: event_id, correlation, shared });
         let device = self.device(event, correlation, i64::MAX);
@@ -337,22 +328,21 @@ impl Reading {
             "Context Sync" => SyncKind::Context,
             _ => return Err("left out, as its name is none of the known kinds of synchronization"),
         };
-        let args = &event.args;
-        let device = known(args.device).or_else(|| last_number(event.pid)).unwrap_or(0);
-        let correlation = id(args.correlation).unwrap_or(0);
+        let device = known(event.device).or_else(|| last_number(event.pid)).unwrap_or(0);
+        let correlation = id(event.correlation).unwrap_or(0);
         let process = 0;
         let stream =
             |number: Option<i64>| number.map(|stream| StreamId { process, device, stream });
         self.recording.syncs.push(Sync {
             kind,
             correlation,
-            on: stream(known(args.stream)),
+            on: stream(known(event.stream)),
             process,
             device,
-            context: known(args.context).unwrap_or(0),
-            event: known(args.wait_event),
-            source: stream(known(args.wait_stream)),
-            record: id(args.wait_record),
+            context: known(event.context).unwrap_or(0),
+            event: known(event.wait_event),
+            source: stream(known(event.wait_stream)),
+            record: id(event.wait_record),
             shared: None,
         });
         let device = self.device(event, correlation, i64::MAX);

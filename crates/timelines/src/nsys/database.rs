@@ -6,15 +6,9 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags, Row};
+use rusqlite::{Connection, OpenFlags};
 
 use crate::{Result, TimelineError};
-
-/// A column of a query: its name, and whether a table without it is an error.
-pub(super) type Column = (&'static str, bool);
-
-pub(super) const MUST: bool = true;
-pub(super) const MAY: bool = false;
 
 fn broken(path: &Path, table: &str, error: &rusqlite::Error) -> TimelineError {
     let message = format!("it cannot be read as an SQLite database: {error}");
@@ -100,8 +94,13 @@ impl Database<'_> {
         Ok(unread)
     }
 
-    /// Returns the rows of a table in all its versions; none if there is no such table.
-    pub(super) fn rows(&self, table: &str, columns: &[Column]) -> Result<Vec<Vec<Value>>> {
+    /// Returns these columns of a table in all its versions; none if there is no such table. A
+    /// column may be absent if `?` follows its name.
+    pub(super) fn rows<const N: usize>(
+        &self,
+        table: &str,
+        columns: &str,
+    ) -> Result<Vec<[Value; N]>> {
         let mut rows = Vec::new();
         for name in self.tables()?.into_iter().filter(|name| is_version(name, table)) {
             rows.extend(self.rows_of(&name, columns)?);
@@ -110,14 +109,15 @@ impl Database<'_> {
         Ok(rows)
     }
 
-    fn rows_of(&self, table: &str, columns: &[Column]) -> Result<Vec<Vec<Value>>> {
+    fn rows_of<const N: usize>(&self, table: &str, columns: &str) -> Result<Vec<[Value; N]>> {
         let fails = |e: rusqlite::Error| broken(self.path, table, &e);
         let names = self.columns(table)?;
         let mut selected = Vec::new();
-        for &(column, must) in columns {
-            match names.iter().any(|name| name == column) {
-                true => selected.push(quoted(column, '"')),
-                false if must => {
+        for column in columns.split(' ') {
+            let name = column.trim_end_matches('?');
+            match names.iter().any(|known| known == name) {
+                true => selected.push(quoted(name, '"')),
+                false if name == column => {
                     let message = format!("it lacks the column {column}");
                     let at = format!("the table {table}");
                     let help = "expected an export of Nsight Systems 2021.1 or later";
@@ -128,17 +128,18 @@ impl Database<'_> {
         }
         let query = format!("SELECT {} FROM {}", selected.join(", "), quoted(table, '"'));
         let mut query = self.connection.prepare(&query).map_err(fails)?;
-        let value = |row: &Row<'_>, k: usize| {
-            Ok(match row.get_ref(k)? {
-                ValueRef::Integer(whole) => Value::Whole(whole),
-                ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
-                ValueRef::Null | ValueRef::Real(_) | ValueRef::Blob(_) => Value::None,
-            })
-        };
-        let count = columns.len();
-        let rows = query.query_map([], |row| (0..count).map(|k| value(row, k)).collect());
-        let rows = rows.and_then(Iterator::collect::<rusqlite::Result<Vec<Vec<Value>>>>);
-        rows.map_err(fails)
+        let rows = query.query_map([], |row| {
+            let mut all = [const { Value::None }; N];
+            for (k, one) in all.iter_mut().enumerate() {
+                *one = match row.get_ref(k)? {
+                    ValueRef::Integer(whole) => Value::Whole(whole),
+                    ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+                    ValueRef::Null | ValueRef::Real(_) | ValueRef::Blob(_) => Value::None,
+                };
+            }
+            Ok(all)
+        });
+        rows.and_then(Iterator::collect).map_err(fails)
     }
 }
 

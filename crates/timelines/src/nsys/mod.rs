@@ -11,8 +11,6 @@ mod database;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use millstream_profile::model::NONE;
-
 use crate::kineto::short;
 use crate::recording::{
     DeviceEvent, HostEvent, HostKind, Named, Record, Recording, StreamId, Sync, SyncKind, Thread,
@@ -20,7 +18,7 @@ use crate::recording::{
 };
 use crate::{Result, TimelineError};
 
-use database::{Database, MAY, MUST, Value};
+use database::{Database, Value};
 
 /// What the docs of CUPTI call the kinds of copies, by number.
 const COPY_KINDS: [&str; 11] =
@@ -85,9 +83,9 @@ fn shared_number(process: u32, number: &Value) -> Option<i64> {
 
 impl Reading<'_> {
     fn strings(&mut self) -> Result<()> {
-        for row in self.database.rows("StringIds", &[("id", MUST), ("value", MUST)])? {
-            if let [Value::Whole(id), Value::Text(text)] = &row[..] {
-                self.strings.insert(*id, text.clone());
+        for row in self.database.rows("StringIds", "id value")? {
+            if let [Value::Whole(id), Value::Text(text)] = row {
+                self.strings.insert(id, text);
             }
         }
         Ok(())
@@ -147,33 +145,17 @@ impl Reading<'_> {
     }
 
     fn calls(&mut self) -> Result<()> {
-        let columns = [
-            ("start", MUST),
-            ("end", MUST),
-            ("globalTid", MUST),
-            ("correlationId", MAY),
-            ("nameId", MUST),
-        ];
+        let columns = "start end globalTid correlationId? nameId";
         for table in ["CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER"] {
-            for row in self.database.rows(table, &columns)? {
-                let [start, end, thread, correlation, name] = &row[..] else { continue };
-                let Some((start, end)) = self.times(table, start, end) else { continue };
+            for [start, end, thread, correlation, name] in &self.database.rows(table, columns)? {
+                let Some(times) = self.times(table, start, end) else { continue };
                 let text = self.text(name).to_owned();
                 // The names end with the version of the function: cudaLaunchKernel_v7000.
                 let text = text.split("_v").next().unwrap_or_default();
                 let thread = self.thread(thread);
                 let name = self.recording.name(text);
-                self.recording.host.push(HostEvent {
-                    name,
-                    thread,
-                    kind: HostKind::Call,
-                    start,
-                    end,
-                    correlation: call(correlation),
-                    record_function: None,
-                    index: 0,
-                    link: NONE,
-                });
+                let event = HostEvent::new(name, thread, HostKind::Call, times);
+                self.recording.host.push(HostEvent { correlation: call(correlation), ..event });
             }
         }
         Ok(())
@@ -181,20 +163,10 @@ impl Reading<'_> {
 
     fn kernels(&mut self) -> Result<()> {
         let table = "CUPTI_ACTIVITY_KIND_KERNEL";
-        let columns = [
-            ("start", MUST),
-            ("end", MUST),
-            ("globalPid", MAY),
-            ("deviceId", MUST),
-            ("streamId", MUST),
-            ("correlationId", MAY),
-            ("demangledName", MAY),
-            ("shortName", MUST),
-        ];
-        for row in self.database.rows(table, &columns)? {
-            let [start, end, process, device, stream, correlation, long, name] = &row[..] else {
-                continue;
-            };
+        let columns =
+            "start end globalPid? deviceId streamId correlationId? demangledName? shortName";
+        let rows = self.database.rows(table, columns)?;
+        for [start, end, process, device, stream, correlation, long, name] in &rows {
             let Some((start, end)) = self.times(table, start, end) else { continue };
             let name = if *long == Value::None { name } else { long };
             let name = short(self.text(name)).into_owned();
@@ -219,19 +191,9 @@ impl Reading<'_> {
 
     fn copies(&mut self) -> Result<()> {
         for table in ["CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"] {
-            let columns = [
-                ("start", MUST),
-                ("end", MUST),
-                ("globalPid", MAY),
-                ("deviceId", MUST),
-                ("streamId", MUST),
-                ("correlationId", MAY),
-                ("copyKind", MAY),
-            ];
-            for row in self.database.rows(table, &columns)? {
-                let [start, end, process, device, stream, correlation, kind] = &row[..] else {
-                    continue;
-                };
+            let columns = "start end globalPid? deviceId streamId correlationId? copyKind?";
+            let rows = self.database.rows(table, columns)?;
+            for [start, end, process, device, stream, correlation, kind] in &rows {
                 let Some(times) = self.times(table, start, end) else { continue };
                 let kind = kind.known().and_then(|kind| COPY_KINDS.get(kind as usize));
                 let name = match kind {
@@ -246,19 +208,9 @@ impl Reading<'_> {
     }
 
     fn records(&mut self) -> Result<()> {
-        let columns = [
-            ("globalPid", MAY),
-            ("deviceId", MUST),
-            ("contextId", MAY),
-            ("streamId", MUST),
-            ("eventId", MUST),
-            ("correlationId", MUST),
-            ("eventSyncId", MAY),
-        ];
-        for row in self.database.rows("CUPTI_ACTIVITY_KIND_CUDA_EVENT", &columns)? {
-            let [process, device, context, stream, event, correlation, shared] = &row[..] else {
-                continue;
-            };
+        let columns = "globalPid? deviceId contextId? streamId eventId correlationId eventSyncId?";
+        let rows = self.database.rows("CUPTI_ACTIVITY_KIND_CUDA_EVENT", columns)?;
+        for [process, device, context, stream, event, correlation, shared] in &rows {
             let process = self.process(process);
             let (device, stream) = (device.whole().unwrap_or(0), stream.whole().unwrap_or(0));
             self.recording.records.push(Record {
@@ -273,21 +225,10 @@ impl Reading<'_> {
     }
 
     fn syncs(&mut self) -> Result<()> {
-        let columns = [
-            ("globalPid", MAY),
-            ("deviceId", MAY),
-            ("contextId", MAY),
-            ("streamId", MAY),
-            ("eventId", MAY),
-            ("correlationId", MUST),
-            ("syncType", MUST),
-            ("eventSyncId", MAY),
-        ];
-        for row in self.database.rows("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", &columns)? {
-            let [process, device, context, stream, event, correlation, kind, shared] = &row[..]
-            else {
-                continue;
-            };
+        let columns = "globalPid? deviceId? contextId? streamId? eventId? \
+                       correlationId syncType eventSyncId?";
+        let rows = self.database.rows("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", columns)?;
+        for [process, device, context, stream, event, correlation, kind, shared] in &rows {
             // Source: CUpti_ActivitySynchronizationType.
             let kind = match kind.whole() {
                 Some(1) => SyncKind::Event,
@@ -317,16 +258,8 @@ impl Reading<'_> {
 
     fn ranges(&mut self) -> Result<()> {
         let table = "NVTX_EVENTS";
-        let columns = [
-            ("start", MUST),
-            ("end", MUST),
-            ("eventType", MUST),
-            ("text", MAY),
-            ("textId", MAY),
-            ("globalTid", MAY),
-        ];
-        for row in self.database.rows(table, &columns)? {
-            let [start, end, kind, text, id, thread] = &row[..] else { continue };
+        let columns = "start end eventType text? textId? globalTid?";
+        for [start, end, kind, text, id, thread] in &self.database.rows(table, columns)? {
             let is_range = kind.whole().is_some_and(|kind| RANGES.contains(&kind));
             // A range that the recording cut off has no end.
             if !is_range || *end == Value::None {
@@ -339,17 +272,8 @@ impl Reading<'_> {
             // `torch.autograd.profiler.emit_nvtx` writes ops: "aten::add, seq = 3, op_id = 5".
             if let Some((name, _)) = text.split_once(", seq = ").or(text.split_once(", op_id = ")) {
                 let name = self.recording.name(name);
-                self.recording.host.push(HostEvent {
-                    name,
-                    thread,
-                    kind: HostKind::Op,
-                    start,
-                    end,
-                    correlation: 0,
-                    record_function: None,
-                    index: 0,
-                    link: NONE,
-                });
+                let event = HostEvent::new(name, thread, HostKind::Op, (start, end));
+                self.recording.host.push(event);
                 continue;
             }
             let name = self.recording.name(&text);

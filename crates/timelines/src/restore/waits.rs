@@ -6,6 +6,7 @@ use crate::recording::StreamId;
 
 use super::building::{Building, Track};
 use super::events::{Awaited, Found};
+use super::host::Segment;
 use super::items::HostWait;
 
 /// How much earlier than a wait's end the next work may begin, as times are rounded.
@@ -53,39 +54,32 @@ impl Building<'_> {
     pub(super) fn host_wait(&mut self, waiter: u32, until: u32) {
         if until != NONE {
             let (user, resolution) = (waiter, Resolution::Host);
-            let wait =
-                Wait { waiter, until, user, resolution, covered_by: NONE, tensors: Vec::new() };
-            self.profile.waits.push(wait);
+            self.profile.waits.push(Wait { waiter, until, user, resolution, ..Wait::default() });
         }
+    }
+
+    /// Returns the time of a call, and what it submits.
+    fn called(&self, segment: u32) -> (i64, Instruction) {
+        let Segment { event, start, .. } = self.host.segments[segment as usize];
+        let name = self.recording.host[event as usize].name;
+        let submitter = Some(self.segments[segment as usize]).filter(|k| *k != NONE);
+        let issued = Some(self.at(start));
+        (start, Instruction { name, place: NONE, issued, submitter, ..Instruction::default() })
     }
 
     /// Adds the record of an event.
     pub(super) fn record(&mut self, call: u64, on: StreamId, segment: u32) {
-        let called = self.host.segments[segment as usize].start;
-        let name = self.host.segments[segment as usize].event;
-        let name = self.recording.host[name as usize].name;
-        let submitter = Some(self.segments[segment as usize]).filter(|k| *k != NONE);
+        let (called, own) = self.called(segment);
         let Some(track) = self.tracks.get(&on) else { return };
         let (stream, at) = (track.stream, track.ended.max(called));
-        let own = Instruction {
-            name,
-            role: Role::Record,
-            place: NONE,
-            issued: Some(self.at(called)),
-            times: self.times(at, at, at),
-            submitter,
-            ..Instruction::default()
-        };
+        let own = Instruction { role: Role::Record, times: self.times(at, at, at), ..own };
         let own = self.push(stream, own);
         self.records.insert(call, own);
     }
 
     /// Adds a wait of a stream.
     pub(super) fn stream_wait(&mut self, on: StreamId, segment: u32, awaited: Option<Awaited>) {
-        let called = self.host.segments[segment as usize].start;
-        let event = self.host.segments[segment as usize].event;
-        let name = self.recording.host[event as usize].name;
-        let submitter = Some(self.segments[segment as usize]).filter(|k| *k != NONE);
+        let (called, own) = self.called(segment);
         let found = awaited.and_then(|awaited| {
             let record = *self.records.get(&awaited.record)?;
             let source = self.tracks.get(&awaited.on).and_then(|track| track.last);
@@ -106,29 +100,16 @@ impl Building<'_> {
             self.contradicted += 1;
         }
         let stream = track.stream;
+        let event = self.host.segments[segment as usize].event;
         let place = self.place(self.host.around[event as usize], None);
         let end = until.max(ready).min(next.max(ready));
-        let own = Instruction {
-            name,
-            role: Role::Wait,
-            place,
-            issued: Some(self.at(called)),
-            times: self.times(ready, ready, end),
-            submitter,
-            ..Instruction::default()
-        };
+        let times = self.times(ready, ready, end);
+        let own = Instruction { role: Role::Wait, place, times, ..own };
         let own = self.push(stream, own);
         if let Some((record, _, how)) = found {
             self.inferred += usize::from(how == Found::Inferred);
             let wait = self.profile.waits.len() as u32;
-            self.profile.waits.push(Wait {
-                waiter: own,
-                until: record,
-                user: NONE,
-                resolution: Resolution::Device,
-                covered_by: NONE,
-                tensors: Vec::new(),
-            });
+            self.profile.waits.push(Wait { waiter: own, until: record, ..Wait::default() });
             if let Some(track) = self.tracks.get_mut(&on) {
                 track.open.push(wait);
             }

@@ -120,16 +120,8 @@ impl<'a> Reader<'a> {
             let arena = bases.keys().position(|known| known == device);
             let known = arena.map(|arena| (arena as u32, address - bases[&**device]));
             let (arena, offset) = known.unwrap_or((NONE, u64::MAX));
-            reader.links.storages.push(Storage {
-                arena,
-                offset,
-                size: *bytes,
-                generation: 0,
-                tensor: NONE,
-                allocated: NONE,
-                released: NONE,
-                last_use: NONE,
-            });
+            let storage = Storage { arena, offset, size: *bytes, ..Storage::default() };
+            reader.links.storages.push(storage);
         }
         for (k, form) in file.tensors.iter().enumerate() {
             get(&file.storages, form.storage, "storage")?;
@@ -164,17 +156,9 @@ impl<'a> Reader<'a> {
         let start = self.now;
         let correlation = if kind == HostKind::Call { self.calls } else { 0 };
         let (end, name) = (self.end(), self.recording.name(name));
-        self.recording.host.push(HostEvent {
-            name,
-            thread: entry.thread,
-            kind,
-            start,
-            end,
-            correlation,
-            record_function: None,
-            index: self.recording.host.len() as u64,
-            link,
-        });
+        let index = self.recording.host.len() as u64;
+        let event = HostEvent::new(name, entry.thread, kind, (start, end));
+        self.recording.host.push(HostEvent { correlation, index, link, ..event });
         start
     }
 
@@ -216,13 +200,8 @@ impl<'a> Reader<'a> {
             What::Wait { stream, event: Some(event) } => {
                 let (on, record) = (self.on(*stream)?, self.recorded(*event)?);
                 self.busy.insert(on);
-                self.sync(
-                    entry,
-                    "cudaStreamWaitEvent",
-                    SyncKind::StreamWait,
-                    Some(on),
-                    Some(record),
-                );
+                let (name, kind) = ("cudaStreamWaitEvent", SyncKind::StreamWait);
+                self.sync(entry, name, kind, Some(on), Some(record));
             }
             What::SyncEvent { event: Some(event) } => {
                 let record = self.recorded(*event)?;

@@ -27,7 +27,7 @@ fn every_public_file_is_read() {
         let timeline = open(&path);
         check(&timeline.profile);
         let mut out = Vec::new();
-        let show = Show { rows: Some(6), terminal: false };
+        let show = Show { rows: 6, terminal: false };
         summary::write(&timeline.profile, show, &mut out).unwrap();
         println!("== {name}\n{}", String::from_utf8(out).unwrap());
     }

@@ -14,174 +14,88 @@ fn about(comm: u64) -> (usize, usize) {
     state.comms.get(&comm).map_or((1, 0), |comm| (comm.group.ranks, comm.position))
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ncclAllReduce(
-    from: u64,
-    to: u64,
-    count: usize,
-    kind: c_int,
-    op: c_int,
-    comm: u64,
-    stream: u64,
-) -> c_int {
-    let operation = dtype(kind).zip(reduction(op)).map(|(dtype, op)| Operation {
-        op: "ncclAllReduce",
-        kind: Kind::Collective(Collective::AllReduce(op)),
-        dtype,
-        given: Some((from, count)),
-        taken: Some((to, count)),
-    });
-    take("ncclAllReduce", comm, stream, operation)
+/// Defines calls of the library, with their addresses, their number of elements, the type of these
+/// and further numbers, and the communicator: what is called, and the memory that the rank gives
+/// and gets.
+macro_rules! calls {
+    ($($name:ident($($at:ident),*; $count:ident, $dtype:ident $(, $number:ident)*; $comm:ident) {
+        $kind:expr, $given:expr, $taken:expr
+    })*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            $($at: u64,)*
+            $count: usize,
+            $dtype: c_int,
+            $($number: c_int,)*
+            $comm: u64,
+            stream: u64,
+        ) -> c_int {
+            // None if the stand-in does not know a number.
+            let operation = || {
+                let (op, dtype) = (stringify!($name), dtype($dtype)?);
+                Some(Operation { op, kind: $kind, dtype, given: $given, taken: $taken })
+            };
+            take(stringify!($name), $comm, stream, operation())
+        }
+    )*};
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ncclReduce(
-    from: u64,
-    to: u64,
-    count: usize,
-    kind: c_int,
-    op: c_int,
-    root: c_int,
-    comm: u64,
-    stream: u64,
-) -> c_int {
-    let (is_root, root) = (about(comm).1 as c_int == root, root as usize);
-    let operation = dtype(kind).zip(reduction(op)).map(|(dtype, reduction)| Operation {
-        op: "ncclReduce",
-        kind: Kind::Collective(Collective::Reduce { reduction, root }),
-        dtype,
-        given: Some((from, count)),
-        taken: is_root.then_some((to, count)),
-    });
-    take("ncclReduce", comm, stream, operation)
+calls! {
+    ncclAllReduce(from, to; count, dtype, op; comm) {
+        Kind::Collective(Collective::AllReduce(reduction(op)?)),
+        Some((from, count)),
+        Some((to, count))
+    }
+    ncclReduce(from, to; count, dtype, op, root; comm) {
+        Kind::Collective(Collective::Reduce { reduction: reduction(op)?, root: root as usize }),
+        Some((from, count)),
+        (about(comm).1 as c_int == root).then_some((to, count))
+    }
+    ncclAllGather(from, to; count, dtype; comm) {
+        Kind::Collective(Collective::AllGather { counts: vec![count; about(comm).0] }),
+        Some((from, count)),
+        Some((to, count * about(comm).0))
+    }
+    ncclReduceScatter(from, to; count, dtype, op; comm) {
+        Kind::Collective(Collective::ReduceScatter {
+            reduction: reduction(op)?,
+            counts: vec![count; about(comm).0],
+        }),
+        Some((from, count * about(comm).0)),
+        Some((to, count))
+    }
+    ncclSend(from; count, dtype, peer; comm) {
+        Kind::Send(peer as usize), Some((from, count)), None
+    }
+    ncclRecv(to; count, dtype, peer; comm) {
+        Kind::Receive(peer as usize), None, Some((to, count))
+    }
 }
 
+/// A broadcast. A root that has its result in other memory sends it a message, too.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ncclBroadcast(
     from: u64,
     to: u64,
     count: usize,
-    kind: c_int,
+    number: c_int,
     root: c_int,
     comm: u64,
     stream: u64,
 ) -> c_int {
-    let (is_root, root) = (about(comm).1 as c_int == root, root as usize);
-    let operation = |(given, taken)| {
-        let kind = Kind::Collective(Collective::Broadcast { root });
-        move |dtype| Operation { op: "ncclBroadcast", kind, dtype, given, taken }
-    };
-    let operation = match is_root {
-        true => dtype(kind).map(operation((Some((from, count)), None))),
-        false => dtype(kind).map(operation((None, Some((to, count))))),
-    };
-    if is_root && from != to {
-        return copy_of_root(from, to, count, kind, comm, stream, operation);
-    }
-    take("ncclBroadcast", comm, stream, operation)
-}
-
-/// Takes a broadcast whose root has its result in other memory: a message to itself.
-fn copy_of_root(
-    from: u64,
-    to: u64,
-    count: usize,
-    kind: c_int,
-    comm: u64,
-    stream: u64,
-    operation: Option<Operation>,
-) -> c_int {
     let own = about(comm).1;
-    let message = |kind, given, taken| {
-        move |dtype| Operation { op: "ncclBroadcast", kind, dtype, given, taken }
+    let broadcast = Kind::Collective(Collective::Broadcast { root: root as usize });
+    let (given, taken) = (Some((from, count)), Some((to, count)));
+    let mut all = match own as c_int == root {
+        true => vec![(broadcast, given, None)],
+        false => vec![(broadcast, None, taken)],
     };
-    let send = dtype(kind).map(message(Kind::Send(own), Some((from, count)), None));
-    let receive = dtype(kind).map(message(Kind::Receive(own), None, Some((to, count))));
-    for operation in [operation, send, receive] {
-        let code = take("ncclBroadcast", comm, stream, operation);
-        if code != 0 {
-            return code;
-        }
+    if own as c_int == root && from != to {
+        all.extend([(Kind::Send(own), given, None), (Kind::Receive(own), None, taken)]);
     }
-    0
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ncclAllGather(
-    from: u64,
-    to: u64,
-    count: usize,
-    kind: c_int,
-    comm: u64,
-    stream: u64,
-) -> c_int {
-    let (ranks, _) = about(comm);
-    let operation = dtype(kind).map(|dtype| Operation {
-        op: "ncclAllGather",
-        kind: Kind::Collective(Collective::AllGather { counts: vec![count; ranks] }),
-        dtype,
-        given: Some((from, count)),
-        taken: Some((to, count * ranks)),
+    let mut calls = all.into_iter().map(|(kind, given, taken)| {
+        let of = |dtype| Operation { op: "ncclBroadcast", kind, dtype, given, taken };
+        take("ncclBroadcast", comm, stream, dtype(number).map(of))
     });
-    take("ncclAllGather", comm, stream, operation)
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ncclReduceScatter(
-    from: u64,
-    to: u64,
-    count: usize,
-    kind: c_int,
-    op: c_int,
-    comm: u64,
-    stream: u64,
-) -> c_int {
-    let (ranks, _) = about(comm);
-    let counts = vec![count; ranks];
-    let operation = dtype(kind).zip(reduction(op)).map(|(dtype, reduction)| Operation {
-        op: "ncclReduceScatter",
-        kind: Kind::Collective(Collective::ReduceScatter { reduction, counts }),
-        dtype,
-        given: Some((from, count * ranks)),
-        taken: Some((to, count)),
-    });
-    take("ncclReduceScatter", comm, stream, operation)
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ncclSend(
-    from: u64,
-    count: usize,
-    kind: c_int,
-    peer: c_int,
-    comm: u64,
-    stream: u64,
-) -> c_int {
-    let operation = dtype(kind).map(|dtype| Operation {
-        op: "ncclSend",
-        kind: Kind::Send(peer as usize),
-        dtype,
-        given: Some((from, count)),
-        taken: None,
-    });
-    take("ncclSend", comm, stream, operation)
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ncclRecv(
-    to: u64,
-    count: usize,
-    kind: c_int,
-    peer: c_int,
-    comm: u64,
-    stream: u64,
-) -> c_int {
-    let operation = dtype(kind).map(|dtype| Operation {
-        op: "ncclRecv",
-        kind: Kind::Receive(peer as usize),
-        dtype,
-        given: None,
-        taken: Some((to, count)),
-    });
-    take("ncclRecv", comm, stream, operation)
+    calls.find(|code| *code != 0).unwrap_or(0)
 }

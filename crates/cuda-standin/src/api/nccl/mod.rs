@@ -75,18 +75,15 @@ fn nccl_call(name: &'static str, body: impl FnOnce(&mut State) -> DriverResult<S
 }
 
 /// Returns the device of the thread's context.
-fn device(call: &str, state: &mut State) -> DriverResult<u32> {
+fn device(state: &mut State) -> DriverResult<u32> {
     match current() {
         Some(device) if state.retained[device as usize] > 0 => Ok(device),
-        _ => Err(state.violation(call, "the thread has no context", UNHANDLED_CUDA_ERROR)),
+        _ => state.violation("the thread has no context", UNHANDLED_CUDA_ERROR),
     }
 }
 
-fn comm_of(call: &str, state: &mut State, comm: u64) -> DriverResult<Arc<Comm>> {
-    match state.comms.get(&comm) {
-        Some(comm) => Ok(comm.clone()),
-        None => Err(state.violation(call, "there is no such communicator", INVALID_ARGUMENT)),
-    }
+fn comm_of(state: &mut State, comm: u64) -> DriverResult<Arc<Comm>> {
+    state.entry(|s| &mut s.comms, comm, "communicator", INVALID_ARGUMENT).cloned()
 }
 
 #[unsafe(no_mangle)]
@@ -126,7 +123,7 @@ unsafe extern "C" fn ncclGetUniqueId(id: *mut UniqueId) -> c_int {
 ///
 /// # Safety
 /// `config` is null or valid for a read.
-unsafe fn check_config(call: &str, state: &mut State, config: *const Config) -> DriverResult<()> {
+unsafe fn check_config(state: &mut State, config: *const Config) -> DriverResult<()> {
     // SAFETY: guaranteed by the caller.
     match unsafe { config.as_ref() } {
         Some(Config { magic: 0xcafe_beef, blocking: 0, size, version: 21_700.. })
@@ -135,10 +132,7 @@ unsafe fn check_config(call: &str, state: &mut State, config: *const Config) -> 
             Ok(())
         }
         Some(Config { blocking: 0, .. }) => Err(INVALID_ARGUMENT),
-        _ => {
-            let what = "the communicator's calls would block";
-            Err(state.violation(call, what, INVALID_USAGE))
-        }
+        _ => state.violation("the communicator's calls would block", INVALID_USAGE),
     }
 }
 
@@ -169,15 +163,14 @@ unsafe extern "C" fn ncclCommInitRankConfig(
     position: c_int,
     config: *const Config,
 ) -> c_int {
-    const CALL: &str = "ncclCommInitRankConfig";
-    nccl_call(CALL, |state| {
-        let device = device(CALL, state)?;
+    nccl_call("ncclCommInitRankConfig", |state| {
+        let device = device(state)?;
         // SAFETY: as above.
-        unsafe { check_config(CALL, state, config)? };
+        unsafe { check_config(state, config)? };
         let number = u64::from_le_bytes(id.0[..8].try_into().unwrap_or_default());
         if id.0[8..12] != std::process::id().to_le_bytes() {
             let what = "the stand-in connects ranks of one process alone";
-            return Err(state.violation(CALL, what, INVALID_USAGE));
+            return state.violation(what, INVALID_USAGE);
         }
         let ranks = usize::try_from(ranks).map_err(|_| INVALID_ARGUMENT)?;
         let position = usize::try_from(position).map_err(|_| INVALID_ARGUMENT)?;
@@ -198,16 +191,15 @@ unsafe extern "C" fn ncclCommSplit(
     comm: *mut u64,
     config: *const Config,
 ) -> c_int {
-    const CALL: &str = "ncclCommSplit";
-    nccl_call(CALL, |state| {
-        let device = device(CALL, state)?;
+    nccl_call("ncclCommSplit", |state| {
+        let device = device(state)?;
         // SAFETY: as above.
-        unsafe { check_config(CALL, state, config)? };
-        let parent = comm_of(CALL, state, parent)?;
+        unsafe { check_config(state, config)? };
+        let parent = comm_of(state, parent)?;
         let position = usize::try_from(key).map_err(|_| INVALID_ARGUMENT)?;
         if color != 0 || position != parent.position || parent.device != device {
             let what = "the stand-in splits into all ranks, in their order, alone";
-            return Err(state.violation(CALL, what, INVALID_ARGUMENT));
+            return state.violation(what, INVALID_ARGUMENT);
         }
         let group = parent.split();
         // SAFETY: as above.
@@ -220,16 +212,16 @@ unsafe extern "C" fn ncclCommSplit(
 /// the communicator, which the call reports without failing.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ncclCommGetAsyncError(comm: u64, error: *mut c_int) -> c_int {
-    const CALL: &str = "ncclCommGetAsyncError";
     let (code, found) = {
-        let mut state = driver().lock();
-        match (state.faults.next_failure(CALL), state.comms.get(&comm)) {
+        let state = &mut *driver().lock();
+        state.call = "ncclCommGetAsyncError";
+        match (state.faults.next_failure(state.call), state.comms.get(&comm)) {
             (Some(code), _) => (0, code),
             (None, Some(comm)) if comm.group.is_complete() => (0, 0),
             (None, Some(_)) => (0, IN_PROGRESS),
             (None, None) => {
-                let what = "there is no such communicator";
-                (state.violation(CALL, what, INVALID_ARGUMENT), 0)
+                let _ = state.violation::<()>("there is no such communicator", INVALID_ARGUMENT);
+                (INVALID_ARGUMENT, 0)
             }
         }
     };
@@ -242,10 +234,9 @@ unsafe extern "C" fn ncclCommGetAsyncError(comm: u64, error: *mut c_int) -> c_in
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ncclCommAbort(comm: u64) -> c_int {
-    const CALL: &str = "ncclCommAbort";
     let mut ended = None;
-    let code = nccl_call(CALL, |state| {
-        let comm_of = comm_of(CALL, state, comm)?;
+    let code = nccl_call("ncclCommAbort", |state| {
+        let comm_of = comm_of(state, comm)?;
         state.comms.remove(&comm);
         let text = format!("({})", comm_of.name);
         ended = Some(comm_of);
@@ -260,10 +251,9 @@ unsafe extern "C" fn ncclCommAbort(comm: u64) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ncclCommDestroy(comm: u64) -> c_int {
-    const CALL: &str = "ncclCommDestroy";
     let mut ended = None;
-    let code = nccl_call(CALL, |state| {
-        ended = Some(comm_of(CALL, state, comm)?);
+    let code = nccl_call("ncclCommDestroy", |state| {
+        ended = Some(comm_of(state, comm)?);
         state.comms.remove(&comm);
         Ok(format!("({})", ended.as_ref().map_or("", |comm| &comm.name)))
     });
@@ -280,32 +270,31 @@ unsafe extern "C" fn ncclGroupStart() -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ncclGroupEnd() -> c_int {
-    const CALL: &str = "ncclGroupEnd";
     let grouped = GROUP.with_borrow_mut(|(depth, calls)| {
         *depth = depth.saturating_sub(1);
         if *depth == 0 { std::mem::take(calls) } else { Vec::new() }
     });
-    nccl_call(CALL, |state| {
-        submit(CALL, state, grouped)?;
+    nccl_call("ncclGroupEnd", |state| {
+        submit(state, grouped)?;
         Ok("()".to_owned())
     })
 }
 
 /// Enqueues calls: those of one communicator and one stream are a command.
-fn submit(call: &'static str, state: &mut State, calls: Vec<Grouped>) -> DriverResult<()> {
+fn submit(state: &mut State, calls: Vec<Grouped>) -> DriverResult<()> {
     let mut rest = calls;
     while let Some((comm, stream, _)) = rest.first() {
         let (comm, stream) = (*comm, *stream);
         let (these, others): (Vec<Grouped>, Vec<Grouped>) =
             rest.into_iter().partition(|(of, on, _)| (*of, *on) == (comm, stream));
         rest = others;
-        let comm = comm_of(call, state, comm)?;
+        let comm = comm_of(state, comm)?;
         let (mut ranges, mut operations) = (Vec::<Range>::new(), Vec::new());
         for (_, _, operation) in these {
             let mut find = |of: Option<(u64, usize)>| -> DriverResult<Option<usize>> {
                 let Some((address, numel)) = of else { return Ok(None) };
                 let bytes = (numel * operation.dtype.size()) as u64;
-                let found = range(call, state, address, bytes).map_err(|_| INVALID_ARGUMENT)?;
+                let found = range(state, address, bytes).map_err(|_| INVALID_ARGUMENT)?;
                 let host = found.host;
                 ranges.push(found);
                 Ok(Some(host))
@@ -314,7 +303,7 @@ fn submit(call: &'static str, state: &mut State, calls: Vec<Grouped>) -> DriverR
             operations.push(comm.submit(operation, addresses));
         }
         let run = Arc::new(move || comm.run(&operations));
-        enqueue(state, stream, Command::Kernel { name: call.to_owned(), run }, ranges);
+        enqueue(state, stream, Command::Kernel { name: state.call.to_owned(), run }, ranges);
     }
     Ok(())
 }
@@ -322,21 +311,19 @@ fn submit(call: &'static str, state: &mut State, calls: Vec<Grouped>) -> DriverR
 /// Takes a call of a communicator on a stream: enqueues it, or adds it to the thread's group.
 fn take(name: &'static str, comm: u64, stream: u64, operation: Option<Operation>) -> c_int {
     nccl_call(name, |state| {
-        let device = device(name, state)?;
-        let made = comm_of(name, state, comm)?;
-        let on = stream_name(name, state, stream).map_err(|_| INVALID_ARGUMENT)?;
+        let device = device(state)?;
+        let made = comm_of(state, comm)?;
+        let on = stream_name(state, stream).map_err(|_| INVALID_ARGUMENT)?;
         let of_stream = state.streams.get(&stream).map(|stream| stream.device);
         if made.device != device || of_stream != Some(device) {
             let what = format!("a stream or a context of another device than {}'s", made.name);
-            return Err(state.violation(name, &what, INVALID_USAGE));
+            return state.violation(what, INVALID_USAGE);
         }
         if graph::of_stream(state, stream).is_some() {
-            let what = "a collective in a capture";
-            return Err(state.violation(name, what, INVALID_USAGE));
+            return state.violation("a collective in a capture", INVALID_USAGE);
         }
         if !made.group.is_complete() {
-            let what = format!("{} is not ready", made.name);
-            return Err(state.violation(name, &what, INVALID_USAGE));
+            return state.violation(format!("{} is not ready", made.name), INVALID_USAGE);
         }
         let operation = operation.ok_or(INVALID_ARGUMENT)?;
         let is_grouped = GROUP.with_borrow_mut(|(depth, calls)| {
@@ -346,7 +333,7 @@ fn take(name: &'static str, comm: u64, stream: u64, operation: Option<Operation>
             *depth > 0
         });
         if !is_grouped {
-            submit(name, state, vec![(comm, stream, operation)])?;
+            submit(state, vec![(comm, stream, operation)])?;
         }
         Ok(format!("({}, {on})", made.name))
     })
