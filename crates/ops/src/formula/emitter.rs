@@ -2,6 +2,8 @@
 
 use millstream_types::{Attrs, DType, Result, TensorSpec};
 
+use super::wrong;
+
 /// A tensor of an expansion, by the number that its [`Emitter`] gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Symbol(pub usize);
@@ -16,6 +18,15 @@ pub trait Emitter {
     /// # Errors
     /// The op refuses its operands or arguments, or the call cannot be made.
     fn call(&mut self, op: &str, inputs: &[Symbol], attrs: Attrs) -> Result<Vec<Symbol>>;
+
+    /// Calls an op and returns its first result.
+    ///
+    /// # Errors
+    /// As [`Emitter::call`], or the op returns no tensor.
+    fn one(&mut self, op: &str, inputs: &[Symbol], attrs: Attrs) -> Result<Symbol> {
+        let made = self.call(op, inputs, attrs)?.first().copied();
+        made.ok_or_else(|| wrong(format!("'{op}' returns no tensor")))
+    }
 
     /// Returns a tensor without dimensions of this number, rounded to the dtype.
     ///

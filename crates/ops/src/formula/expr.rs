@@ -2,6 +2,8 @@
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
+use smallvec::SmallVec;
+
 use millstream_types::{AttrValue, Attrs, DType, Result, TensorSpec};
 
 use crate::promotion::{common_dtype, floating};
@@ -136,7 +138,7 @@ impl<'a> Expr<'a> {
 
     /// Calls an op without arguments of this tensor and others.
     pub(crate) fn apply<const N: usize>(self, op: &str, others: [Expr<'a>; N]) -> Expr<'a> {
-        let inputs: Vec<Expr<'a>> = [self].into_iter().chain(others).collect();
+        let inputs: SmallVec<[Expr<'a>; 4]> = [self].into_iter().chain(others).collect();
         self.calls.one(op, &inputs, Attrs::new())
     }
 

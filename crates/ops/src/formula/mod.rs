@@ -8,6 +8,8 @@ mod expr;
 
 use std::cell::RefCell;
 
+use smallvec::SmallVec;
+
 use millstream_types::{AttrValue, Attrs, DType, Error, Result, TensorSpec};
 
 use crate::args::dimension;
@@ -15,14 +17,14 @@ use crate::args::dimension;
 pub use emitter::{Emitter, Symbol};
 pub(crate) use expr::{Expr, Second, in_floats};
 
+type Inputs = SmallVec<[Symbol; 4]>;
+
 /// What formulas need of an expansion, for emitters of any lifetime.
 trait Expansion {
     fn look(&self, tensor: Symbol, at: &mut dyn FnMut(&TensorSpec)) -> Result<()>;
 
-    /// Makes calls. Returns nothing after a refusal.
-    fn make(&self, calls: &mut dyn FnMut(&mut dyn Emitter) -> Result<Vec<Symbol>>) -> Vec<Symbol>;
-
-    fn refuse(&self, error: Error);
+    /// Makes calls; none after a refusal.
+    fn make(&self, calls: &mut dyn FnMut(&mut dyn Emitter) -> Result<()>);
 }
 
 /// An emitter, or why it makes no more calls.
@@ -56,20 +58,11 @@ impl Expansion for Kept<'_> {
         Ok(())
     }
 
-    fn make(&self, calls: &mut dyn FnMut(&mut dyn Emitter) -> Result<Vec<Symbol>>) -> Vec<Symbol> {
-        let made = match &mut *self.0.borrow_mut() {
-            Ok(emitter) => calls(&mut **emitter),
-            Err(_) => return Vec::new(),
-        };
-        made.unwrap_or_else(|error| {
-            self.refuse(error);
-            Vec::new()
-        })
-    }
-
-    fn refuse(&self, error: Error) {
+    fn make(&self, calls: &mut dyn FnMut(&mut dyn Emitter) -> Result<()>) {
         let mut kept = self.0.borrow_mut();
-        if kept.is_ok() {
+        if let Ok(emitter) = &mut *kept
+            && let Err(error) = calls(&mut **emitter)
+        {
             *kept = Err(error);
         }
     }
@@ -118,30 +111,37 @@ impl<'a> Calls<'a> {
         Expr { calls: self, symbol }
     }
 
-    /// Returns the only symbol of calls.
-    fn first(self, made: Vec<Symbol>) -> Expr<'a> {
-        self.of(made.first().copied().unwrap_or(Symbol(usize::MAX)))
+    /// Returns what a call makes; after a refusal, a tensor without meaning.
+    fn made(self, mut call: impl FnMut(&mut dyn Emitter) -> Result<Symbol>) -> Expr<'a> {
+        let mut made = Symbol(usize::MAX);
+        self.0.make(&mut |emitter| {
+            made = call(emitter)?;
+            Ok(())
+        });
+        self.of(made)
     }
 
     /// Keeps a refusal, after which no call is made.
     pub(crate) fn refuse(self, error: Error) -> Expr<'a> {
-        self.0.refuse(error);
-        self.first(Vec::new())
+        self.made(|_| Err(error.clone()))
     }
 
     /// Calls an op. Returns no result after a refusal.
     pub(crate) fn call(self, op: &str, inputs: &[Expr<'a>], attrs: Attrs) -> Vec<Expr<'a>> {
-        let inputs: Vec<Symbol> = inputs.iter().map(|x| x.symbol).collect();
-        let mut attrs = Some(attrs);
-        let mut call =
-            |emitter: &mut dyn Emitter| emitter.call(op, &inputs, attrs.take().unwrap_or_default());
-        self.0.make(&mut call).into_iter().map(|symbol| self.of(symbol)).collect()
+        let inputs: Inputs = inputs.iter().map(|x| x.symbol).collect();
+        let (mut attrs, mut made) = (Some(attrs), Vec::new());
+        self.0.make(&mut |emitter| {
+            made = emitter.call(op, &inputs, attrs.take().unwrap_or_default())?;
+            Ok(())
+        });
+        made.into_iter().map(|symbol| self.of(symbol)).collect()
     }
 
     /// Calls an op and returns its first result.
     pub(crate) fn one(self, op: &str, inputs: &[Expr<'a>], attrs: Attrs) -> Expr<'a> {
-        let made = self.call(op, inputs, attrs).first().copied();
-        made.unwrap_or_else(|| self.refuse(wrong(format!("'{op}' returns no tensor"))))
+        let inputs: Inputs = inputs.iter().map(|x| x.symbol).collect();
+        let mut attrs = Some(attrs);
+        self.made(|emitter| emitter.one(op, &inputs, attrs.take().unwrap_or_default()))
     }
 
     /// Calls an op with as many results as the array has.
@@ -188,12 +188,12 @@ impl<'a> Calls<'a> {
 
     /// Returns a tensor without dimensions.
     pub(crate) fn number(self, number: f64, dtype: DType) -> Expr<'a> {
-        self.first(self.0.make(&mut |emitter| Ok(vec![emitter.number(number, dtype)?])))
+        self.made(|emitter| emitter.number(number, dtype))
     }
 
     /// Returns a tensor of these numbers.
     pub(crate) fn constant(self, numbers: &[f64], dtype: DType) -> Expr<'a> {
-        self.first(self.0.make(&mut |emitter| Ok(vec![emitter.list(numbers, dtype)?])))
+        self.made(|emitter| emitter.list(numbers, dtype))
     }
 }
 

@@ -7,6 +7,7 @@ use millstream_ops::formula::{Emitter, Symbol};
 use millstream_types::{Attrs, DType, Result, TensorSpec};
 
 use crate::handle::Tensor;
+use crate::handle::machine::Inputs;
 use crate::tensor;
 
 use super::node::{Kept, Node};
@@ -21,6 +22,10 @@ struct Calls<'a> {
 }
 
 impl Calls<'_> {
+    fn given(&self, inputs: &[Symbol]) -> Inputs<'_> {
+        inputs.iter().map(|x| &self.tensors[x.0]).collect()
+    }
+
     fn add(&mut self, tensor: Tensor) -> Symbol {
         self.tensors.push(tensor);
         Symbol(self.tensors.len() - 1)
@@ -33,12 +38,19 @@ impl Emitter for Calls<'_> {
     }
 
     fn call(&mut self, op: &str, inputs: &[Symbol], attrs: Attrs) -> Result<Vec<Symbol>> {
-        let inputs: Vec<&Tensor> = inputs.iter().map(|x| &self.tensors[x.0]).collect();
-        let made = match inputs.is_empty() {
-            true => vec![tensor::create(op, attrs, &self.beside)?],
-            false => tensor::call_op(op, &inputs, attrs)?,
-        };
+        if inputs.is_empty() {
+            return self.one(op, inputs, attrs).map(|x| vec![x]);
+        }
+        let made = tensor::call_op(op, &self.given(inputs), attrs)?;
         Ok(made.into_iter().map(|tensor| self.add(tensor)).collect())
+    }
+
+    fn one(&mut self, op: &str, inputs: &[Symbol], attrs: Attrs) -> Result<Symbol> {
+        let made = match inputs.is_empty() {
+            true => tensor::create(op, attrs, &self.beside)?,
+            false => tensor::call_one(op, &self.given(inputs), attrs)?,
+        };
+        Ok(self.add(made))
     }
 
     fn list(&mut self, numbers: &[f64], dtype: DType) -> Result<Symbol> {
@@ -62,7 +74,7 @@ pub(super) fn gradients(
     gradients: &[Option<Tensor>],
     beside: &Tensor,
 ) -> Result<Vec<Option<Tensor>>> {
-    let mut calls = Calls { tensors: Vec::new(), beside };
+    let mut calls = Calls { tensors: Vec::with_capacity(8), beside };
     let mut kept = |of: &[Option<Kept>]| -> Vec<Option<Result<Symbol>>> {
         let tensor = |kept: &Kept| notes.borrow().kept(kept, node);
         of.iter().map(|kept| Some(tensor(kept.as_ref()?).map(|x| calls.add(x)))).collect()

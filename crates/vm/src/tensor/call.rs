@@ -85,7 +85,7 @@ pub(super) fn begin<'a>(
 /// Makes a call and returns its first result.
 #[track_caller]
 #[inline]
-pub(super) fn one(op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Tensor> {
+pub(crate) fn one(op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Tensor> {
     // The devices of the operands are checked if they are not all where the stream works.
     if let [lead, ..] = inputs
         && !has_current()

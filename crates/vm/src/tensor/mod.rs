@@ -42,7 +42,7 @@ mod select;
 mod show;
 
 pub(crate) use crate::handle::seed::Seed;
-pub(crate) use call::all as call_op;
+pub(crate) use call::{all as call_op, one as call_one};
 pub(crate) use make::create;
 
 pub use bounded::Bounded;
