@@ -33,7 +33,7 @@ use call::Derivative;
 use rule::{Formula, I0, I1, I2, O0, O1, O2, each, every, joint, joint_by, one};
 
 pub use call::Differentiated;
-pub use rule::{Rule, Save};
+pub use rule::{Gradients, Rule, Save};
 
 /// Returns the rule of an op.
 ///

@@ -1,5 +1,7 @@
 //! The rows of the table: what is kept, and the formulas.
 
+use smallvec::SmallVec;
+
 use millstream_types::Result;
 
 use super::call::{Derivative, Differentiated};
@@ -13,6 +15,9 @@ pub enum Save {
     /// The result at this position.
     Output(usize),
 }
+
+/// The gradients of a call's inputs, those that were computed.
+pub type Gradients = SmallVec<[Option<Symbol>; 4]>;
 
 /// A formula of one input's gradient.
 pub(super) type Formula = for<'a> fn(Derivative<'a>) -> Result<Expr<'a>>;
@@ -140,16 +145,17 @@ impl Rule {
         &self,
         emitter: &mut dyn Emitter,
         call: &Differentiated<'_>,
-    ) -> Result<Vec<Option<Symbol>>> {
+    ) -> Result<Gradients> {
         let kept = Kept::new(emitter);
         let calls = kept.calls();
         let mut specs = call.input_specs.iter().flatten().chain(call.output_specs);
         let is_conjugate =
             self.numbers == Numbers::Holomorphic && specs.any(|x| x.dtype.is_complex());
         let conjugate = |x: Expr<'_>| if is_conjugate { x.conj().symbol } else { x.symbol };
-        let gradients = call.gradients.iter().map(|g| g.map(|g| conjugate(calls.of(g))));
-        let gradients: Vec<Option<Symbol>> = gradients.collect();
-        let d = Derivative { calls, op: self.op, call, gradients: &gradients };
+        let conjugated: Option<Vec<Option<Symbol>>> = is_conjugate
+            .then(|| call.gradients.iter().map(|g| g.map(|g| conjugate(calls.of(g)))).collect());
+        let gradients = conjugated.as_deref().unwrap_or(call.gradients);
+        let d = Derivative { calls, op: self.op, call, gradients };
         let made =
             self.computed(d, |k, x| d.for_input(k, calls.of(conjugate(x))).map(|x| Some(x.symbol)));
         kept.end(made)
@@ -160,7 +166,7 @@ impl Rule {
         &self,
         d: Derivative<'a>,
         finish: impl Fn(usize, Expr<'a>) -> Result<Option<Symbol>>,
-    ) -> Result<Vec<Option<Symbol>>> {
+    ) -> Result<Gradients> {
         let each = (0..d.needed.len()).map(|k| (k, d.needs(k)));
         match &self.formulas {
             Formulas::One(formula) => each

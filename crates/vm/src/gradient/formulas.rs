@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 
+use smallvec::SmallVec;
+
 use millstream_ops::derivative::{Differentiated, Rule};
 use millstream_ops::formula::{Emitter, Symbol};
 use millstream_types::{Attrs, DType, Result, TensorSpec};
@@ -16,7 +18,7 @@ use super::tape;
 
 /// The tensors of formulas, by the numbers of their symbols.
 struct Calls<'a> {
-    tensors: Vec<Tensor>,
+    tensors: SmallVec<[Tensor; 8]>,
     /// A tensor beside which new ones are made.
     beside: &'a Tensor,
 }
@@ -74,15 +76,15 @@ pub(super) fn gradients(
     gradients: &[Option<Tensor>],
     beside: &Tensor,
 ) -> Result<Vec<Option<Tensor>>> {
-    let mut calls = Calls { tensors: Vec::with_capacity(8), beside };
-    let mut kept = |of: &[Option<Kept>]| -> Vec<Option<Result<Symbol>>> {
+    let mut calls = Calls { tensors: SmallVec::new(), beside };
+    let mut kept = |of: &[Option<Kept>]| -> SmallVec<[Option<Result<Symbol>>; 3]> {
         let tensor = |kept: &Kept| notes.borrow().kept(kept, node);
         of.iter().map(|kept| Some(tensor(kept.as_ref()?).map(|x| calls.add(x)))).collect()
     };
     let (inputs, outputs) = (kept(&node.kept_inputs), kept(&node.kept_outputs));
     let gradients = gradients.iter().map(|g| g.clone().map(|g| calls.add(g)));
-    let gradients: Vec<Option<Symbol>> = gradients.collect();
-    let needed: Vec<bool> = node.inputs.iter().map(Option::is_some).collect();
+    let gradients: SmallVec<[Option<Symbol>; 2]> = gradients.collect();
+    let needed: SmallVec<[bool; 8]> = node.inputs.iter().map(Option::is_some).collect();
     let call = Differentiated {
         attrs: &node.attrs,
         input_specs: &node.input_specs,
