@@ -33,7 +33,7 @@ fn an_idle_executable_of_one_op_takes_little_memory() {
         all
     };
     // A launched one keeps the stream of its tape, and a launch to be used again.
-    for (launches, most) in [(0, 2_200), (3, 3_500)] {
+    for (launches, most) in [(0, 2_120), (3, 3_400)] {
         let _first = make(100, launches);
         let before = bytes_in_use();
         let all = make(400, launches);
