@@ -410,8 +410,8 @@ impl<'a> Execution<'a> {
             && held != other
         {
             format!(
-                "{what} is held as {held:?}, and '{name}' as {other:?}; redistribute before or after \
-                 the launch"
+                "{what} is held as {held:?}, and '{name}' as {other:?}; redistribute before or \
+                 after the launch"
             )
         } else if !is_same || spec.layout.strides() != given.layout.strides() {
             let help = if is_same { "; copy that before, with the op contiguous" } else { "" };
