@@ -38,8 +38,8 @@ impl Arity {
 }
 
 /// The definition of an op as a constant: the shortest way to write an [`Op`]. All standard ops are
-/// defined so. Complex operands are refused, and those of u16, u32 and u64, unless the definition
-/// says otherwise.
+/// defined so. Complex operands are refused without [`complex`](Def::complex), and those of u16,
+/// u32 and u64 without [`unsigned`](Def::unsigned).
 ///
 /// ```
 /// use millstream_ops::{ArgDoc, Def, Op, Signature};

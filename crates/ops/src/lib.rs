@@ -65,7 +65,7 @@
 //! | [`grid`] | samples at the points of a grid |
 //! | [`segments`] | reductions of segments, fractional pooling, the loss of alignments |
 //! | [`rearrange`] | flips, rolls, triangles and padding |
-//! | [`formula`] | what composites, gradients and boxing are written in: tensors with operators |
+//! | [`formula`] | the language of composites, gradients and boxing: tensors with operators |
 //! | [`derivative`] | the formulas of gradients |
 //! | [`collective`] | collectives of all ranks |
 #![deny(missing_docs)]

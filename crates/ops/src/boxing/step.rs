@@ -86,8 +86,8 @@ impl Piece {
     }
 }
 
-/// Returns a new tensor of what changes no sum: negative zeros, as the sum of a negative and a
-/// positive zero is positive.
+/// Returns a new tensor that changes no sum: negative zeros, since a negative and a positive zero
+/// add up to a positive one.
 pub(super) fn zeros(calls: Calls<'_>, shape: Vec<i64>, dtype: DType) -> Expr<'_> {
     match dtype {
         DType::Bool => calls.full(shape, false, dtype),

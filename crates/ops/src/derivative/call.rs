@@ -1,4 +1,4 @@
-//! A call whose gradients are computed, and what formulas can use of it.
+//! A call whose gradients are computed, as formulas see it.
 
 use std::ops::Deref;
 
@@ -28,7 +28,7 @@ pub struct Differentiated<'a> {
     pub is_noted: bool,
 }
 
-/// What a formula can use: the gradients of the results, what was kept, specs and arguments.
+/// A call as a formula sees it: the gradients of its results, kept tensors, specs and arguments.
 #[derive(Clone, Copy)]
 pub(super) struct Derivative<'a> {
     pub(super) calls: Calls<'a>,
@@ -194,7 +194,7 @@ impl<'a> Derivative<'a> {
         Ok(self.calls.full(ints(spec.shape()), 0i64, spec.dtype))
     }
 
-    /// Reduces a gradient to the shape and dtype of an input: what was broadcast is summed.
+    /// Reduces a gradient to the shape and dtype of an input: sums over broadcast dimensions.
     pub(super) fn for_input(self, at: usize, mut gradient: Expr<'a>) -> Result<Expr<'a>> {
         let own = self.spec(at)?;
         if !gradient.of_spec(|spec| spec.shape() == own.shape())? {

@@ -1,12 +1,12 @@
-//! The table of derivatives: for each op what is kept for its gradient, and the formulas, which are
-//! calls of ops.
+//! The table of derivatives: for each op the tensors kept for its gradient, and the formulas, which
+//! are calls of ops.
 //!
 //! A formula gives the gradient of one input. It may have the shape and dtype that broadcasting and
 //! promotion gave it: [`Rule::gradients`] reduces it to the input's. An op without a rule has no
 //! derivative; one whose results are not floats needs none. An op in place has the rule of the op
 //! that makes a new tensor. A composite has none: its calls have theirs.
 //!
-//! Sources: `derivatives.yaml` and `FunctionsManual.cpp` of PyTorch for what happens at ties, zeros
+//! Sources: `derivatives.yaml` and `FunctionsManual.cpp` of PyTorch for ties, zeros
 //! and other points without a derivative.
 
 mod arith;

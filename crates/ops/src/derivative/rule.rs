@@ -1,4 +1,4 @@
-//! The rows of the table: what is kept, and the formulas.
+//! The rows of the table: the tensors kept, and the formulas.
 
 use smallvec::SmallVec;
 
@@ -16,13 +16,13 @@ pub enum Save {
     Output(usize),
 }
 
-/// The gradients of a call's inputs, those that were computed.
+/// The computed gradients of a call's inputs; none for the others.
 pub type Gradients = SmallVec<[Option<Symbol>; 4]>;
 
 /// A formula of one input's gradient.
 pub(super) type Formula = for<'a> fn(Derivative<'a>) -> Result<Expr<'a>>;
 
-/// What is kept for the gradients of an op.
+/// The tensors kept for the gradients of an op.
 enum Saves {
     /// The same for the gradient of each input.
     All(&'static [Save]),
@@ -44,10 +44,10 @@ enum Formulas {
 
 type Joint = for<'a> fn(Derivative<'a>) -> Result<Vec<Option<Expr<'a>>>>;
 
-/// What a rule says of complex numbers.
+/// Whether a rule holds for complex numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Numbers {
-    /// Nothing.
+    /// It does not.
     Real,
     /// It holds for them as it is written.
     Complex,
@@ -126,7 +126,7 @@ impl Rule {
         self.numbers != Numbers::Real
     }
 
-    /// Returns what is kept for the gradients of some inputs, at least one.
+    /// Returns the tensors to keep for the gradients of some inputs, at least one.
     pub fn kept(&self, needs: impl Fn(usize) -> bool) -> impl Iterator<Item = Save> {
         let (all, by) = match self.saves {
             Saves::All(all) => (all, [].as_slice()),

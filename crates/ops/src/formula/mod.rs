@@ -1,7 +1,7 @@
 //! Formulas: the calls of composites, gradients and boxing, which an [`Emitter`] makes.
 //!
-//! A refused call is kept, and no call follows it. So a formula needs no `?`: only what depends on
-//! lengths can fail, and what the expansion returns.
+//! A refused call is kept, and no call follows it. So a formula needs no `?`: only lengths and
+//! the end of an expansion can fail.
 
 mod emitter;
 mod expr;
@@ -111,7 +111,7 @@ impl<'a> Calls<'a> {
         Expr { calls: self, symbol }
     }
 
-    /// Returns what a call makes; after a refusal, a tensor without meaning.
+    /// Returns the result of a call; after a refusal, a tensor without meaning.
     fn made(self, mut call: impl FnMut(&mut dyn Emitter) -> Result<Symbol>) -> Expr<'a> {
         let mut made = Symbol(usize::MAX);
         self.0.make(&mut |emitter| {

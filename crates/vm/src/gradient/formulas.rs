@@ -68,7 +68,7 @@ impl Emitter for Calls<'_> {
 /// Returns the gradients of a call's inputs, by its rule, from those of its results.
 ///
 /// # Errors
-/// As [`Rule::gradients`]; what was kept has been changed since.
+/// As [`Rule::gradients`]; a kept tensor has been changed since.
 pub(super) fn gradients(
     rule: &Rule,
     node: &Node,
