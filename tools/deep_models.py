@@ -15,7 +15,7 @@ import torch.nn.functional as F
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
-import millstream_record  # noqa: E402
+import millstream  # noqa: E402
 
 WIDTH, HEADS, TOKENS, BATCH, VOCABULARY, LAYERS = 32, 2, 16, 8, 61, 12
 
@@ -88,7 +88,7 @@ class ResNet50(nn.Module):
 
 def recorded(name, note, tolerance):
     folder = ROOT / "tests/traces/pytorch" / name
-    return millstream_record.trace(folder, compress=True, note=note, tolerance=tolerance)
+    return millstream.trace(folder, compress=True, note=note, tolerance=tolerance)
 
 
 def step(model, loss, rate):

@@ -26,7 +26,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
-from millstream_record import record  # noqa: E402
+from millstream.recorder import record  # noqa: E402
 
 TOLERANCES = {"f32": (2e-3, 2e-4), "bf16": (5e-2, 2e-2)}
 OPTIMIZERS = {

@@ -10,8 +10,8 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 
-from millstream_record.recorder import *  # noqa: E402, F403
-from millstream_record.recorder import main  # noqa: E402
+from millstream.recorder.recorder import *  # noqa: E402, F403
+from millstream.recorder.recorder import main  # noqa: E402
 
 if __name__ == "__main__":
     main()

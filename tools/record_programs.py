@@ -1,4 +1,4 @@
-"""Records training steps on a CUDA device with millstream_record, for runs on the device and on the
+"""Records training steps on a CUDA device with the recorder, for runs on the device and on the
 host. tools/gpu_day.sh runs it; by hand:
 
     PYTHONPATH=python python tools/record_programs.py OUT
@@ -11,7 +11,7 @@ import traceback
 import torch
 from torch import nn
 
-import millstream_record
+import millstream
 
 CUDA = "cuda:0"
 
@@ -75,7 +75,7 @@ def main():
             step = prepare()
             # The first step makes the optimizer's state.
             step()
-            recording = millstream_record.record(name, compress=True, **options)
+            recording = millstream.record(name, compress=True, **options)
             # The second run gives the timeline.
             for _ in range(1 + len(options)):
                 with recording:

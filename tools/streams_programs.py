@@ -17,7 +17,7 @@ import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 
-import millstream_record  # noqa: E402
+import millstream  # noqa: E402
 
 dev = torch.device("cuda:0")
 CASES = {}
@@ -300,10 +300,10 @@ def recorded(folder, name, kind):
             step()
         torch.cuda.synchronize()
         if kind == "streams":
-            with millstream_record.streams(folder):
+            with millstream.streams(folder):
                 step()
         else:
-            recording = millstream_record.record(folder, note=note, timeline=True)
+            recording = millstream.record(folder, note=note, timeline=True)
             for _ in range(2):
                 with recording:
                     step()

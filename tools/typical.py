@@ -22,7 +22,7 @@ import tempfile
 import families
 import torch
 from families import RmsNorm
-from millstream_record import record
+from millstream.recorder import record
 from torch import nn
 from torch.nn import functional
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention

@@ -1,18 +1,5 @@
-"""Records PyTorch programs for Millstream: their ops, inputs and expected outputs.
+"""The former name of Millstream's recorder, which is a part of the package `millstream`."""
 
-    with millstream_record.record("step", model):
-        loss = model(x).square().mean()
-        loss.backward()
-
-    @millstream_record.record("layer")
-    def layer(x, w):
-        return (x @ w).relu()
-
-`trace` and `record_call` are for programs that name their inputs and outputs themselves. `streams`
-records nothing but the program's use of CUDA streams, for `millstream verify`.
-"""
-
-from .automatic import record
-from .recorder import RecordError, record_call, streams, trace
+from millstream.recorder import RecordError, record, record_call, streams, trace
 
 __all__ = ["RecordError", "record", "record_call", "streams", "trace"]

@@ -19,7 +19,7 @@ pub enum Format {
     Nsys,
     /// PyTorch's execution trace, which has no times.
     ExecutionTrace,
-    /// The streams of a program, as `millstream_record` writes them, which have no times.
+    /// The streams of a program, as the recorder writes them, which have no times.
     Streams,
 }
 

@@ -17,7 +17,7 @@
 //! | `restore` | from a recording to a profile |
 //! | `facts` | what a file states about order and memory, without guesses |
 //! | `link` | nodes of an execution trace of the same run: operands of kernels |
-//! | `streams` | the reader of `millstream_record`'s streams, which have tensors and no times |
+//! | `streams` | the reader of the recorder's streams, which have tensors and no times |
 //! | [`list`](mod@list), `memory` | a timeline as a list of instructions, for the verifier |
 //! | [`verdict`](mod@verdict), `unknown` | proven, race, or undecided; what is not known |
 

@@ -101,7 +101,7 @@ impl Race {
             }
             notes.push(note);
             help =
-                "record the program with millstream_record.record(…, streams=True), which names \
+                "record the program with millstream.record(…, streams=True), which names \
                     every event and stream"
                     .to_owned();
         }

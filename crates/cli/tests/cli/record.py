@@ -11,11 +11,11 @@ import resource
 import tempfile
 from unittest import mock
 
-import millstream_record
+import millstream
 import torch
 import torch.distributed
 import torch.multiprocessing
-from millstream_record import recorder
+from millstream.recorder import recorder
 
 
 def step():
@@ -25,7 +25,7 @@ def step():
     )
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     x, table = torch.randn(5, 4), {"scale": torch.tensor(2.0)}
-    recording = millstream_record.record("step", model, timeline=True, streams=True)
+    recording = millstream.record("step", model, timeline=True, streams=True)
     for run in range(3):
         with recording:
             loss = (model(x) * table["scale"]).square().mean()
@@ -34,14 +34,14 @@ def step():
         assert pathlib.Path("step/timeline.json.gz").is_file() == (run > 0)
     assert loss.isfinite()
     with gzip.open("step/timeline.json.gz", "rt") as file:
-        assert "millstream_record" not in file.read(), "the timeline holds the recorder's work"
+        assert "millstream_record::" not in file.read(), "the timeline holds the recorder's work"
 
 
 def function():
     """A function whose first call is recorded, with a tensor that is no argument."""
     bias = torch.randn(3)
 
-    @millstream_record.record("function")
+    @millstream.record("function")
     def layer(x, w):
         return (x @ w + bias).relu()
 
@@ -72,7 +72,7 @@ def modules():
 
     outer, x = Outer(), torch.randn(2, 4)
     inputs = {"x": x, **dict(outer.named_parameters())}
-    millstream_record.record_call("modules", lambda: {"y": outer(x)}, inputs, timed=3)
+    millstream.record_call("modules", lambda: {"y": outer(x)}, inputs, timed=3)
     meta = json.loads(pathlib.Path("modules/meta.json").read_text())
     assert {place.split(", ")[0] for place in meta["places"]} == {"inner", "Outer"}, meta
     assert meta["eager"]["seconds"] > 0
@@ -86,7 +86,7 @@ def rank(number, ranks, file):
     w = torch.randn(4, 3, requires_grad=True)
     torch.manual_seed(2 + number)
     x = torch.randn(5, 4)
-    with millstream_record.record("ranks"):
+    with millstream.record("ranks"):
         y = (x @ w).relu()
         y.sum().backward()
         torch.distributed.all_reduce(w.grad)
@@ -117,12 +117,12 @@ def device():
     def program(folder):
         torch.manual_seed(3)
         x, w = torch.randn(3, 4), torch.randn(4, 2, requires_grad=True)
-        with millstream_record.record(folder):
+        with millstream.record(folder):
             y = (x @ w).relu()
             y.sum().backward()
 
     def fails():
-        with millstream_record.record("device_fails"):
+        with millstream.record("device_fails"):
             kept = torch.ones(77).relu()
         assert kept is not None
 
@@ -135,7 +135,7 @@ def device():
         program("device")
         try:
             fails()
-        except millstream_record.RecordError as error:
+        except millstream.RecordError as error:
             assert "did not copy 308 bytes from cpu: its error 700" in str(error), error
         else:
             raise AssertionError("the error of the driver is lost")
@@ -165,9 +165,9 @@ def full_disk():
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == old
     blocked = pathlib.Path("function/meta.json")
     try:
-        with millstream_record.record(blocked):
+        with millstream.record(blocked):
             raise AssertionError("the program ran")
-    except millstream_record.RecordError as error:
+    except millstream.RecordError as error:
         assert "'function/meta.json' cannot be written" in str(error), error
 
 

@@ -10,9 +10,9 @@ import pathlib
 import re
 import threading
 
-import millstream_record
+import millstream
 import torch
-from millstream_record import RecordError, record
+from millstream.recorder import RecordError, record
 from torch import nn
 from torch.autograd import forward_ad
 from torch.nn import functional
@@ -296,7 +296,7 @@ def recurrent():
 
 if __name__ == "__main__":
     torch.manual_seed(1)
-    assert millstream_record.RecordError is RecordError
+    assert millstream.RecordError is RecordError
     for program in (
         inference, checkpoints, nested, attention, transforms, precisions, dtypes, opaque, ops,
         recurrent, first_uses, results, misuse,

@@ -9,9 +9,9 @@ import pathlib
 import weakref
 from unittest import mock
 
-import millstream_record
+import millstream
 import torch
-from millstream_record import devices
+from millstream.recorder import devices
 from torch.cuda import _gpu_trace as told
 
 
@@ -230,7 +230,7 @@ def recorded(program, verdict):
         stack.enter_context(mock.patch.object(devices.Streams, "call", lambda *a: device.run(*a)))
         running = program(device)
         next(running)
-        with torch.no_grad(), millstream_record.streams(program.__name__):
+        with torch.no_grad(), millstream.streams(program.__name__):
             kept = next(running)
     assert kept is not None
     folder = pathlib.Path(program.__name__)
@@ -240,7 +240,7 @@ def recorded(program, verdict):
 def fails(part, program):
     """Checks the error at the end of a recording, which names the line of the program."""
     try:
-        with millstream_record.streams("fails"):
+        with millstream.streams("fails"):
             program()
     except RuntimeError as error:
         assert part in str(error) and "streams.py:" in str(error), error

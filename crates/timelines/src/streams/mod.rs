@@ -1,4 +1,4 @@
-//! Recordings of a program's streams, events and memory, as `millstream_record` writes them:
+//! Recordings of a program's streams, events and memory, as the recorder writes them:
 //! `streams.json`. They have no times; docs/record.md describes the format.
 //!
 //! # Rules
@@ -64,7 +64,7 @@ struct Reader<'a> {
 
 /// Reads a recording, and the tensors of its ops.
 pub(crate) fn read(input: Input) -> Result<(Recording, Links)> {
-    let (name, help) = (input.error(""), "record it again with millstream_record");
+    let (name, help) = (input.error(""), "record it again with millstream.streams");
     let wrong = |message: String| crate::TimelineError { message, ..name.clone() }.help(help);
     let mut file: FileForm = serde_json::from_reader(std::io::BufReader::new(input))
         .map_err(|e| wrong(format!("it is no recording of streams: {e}")))?;

@@ -1,4 +1,4 @@
-//! Recordings of streams, as `millstream_record` writes them.
+//! Recordings of streams, as the recorder writes them.
 
 use std::path::Path;
 

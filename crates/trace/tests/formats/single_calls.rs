@@ -142,7 +142,7 @@ fn dimensions_out_of_range_are_refused() {
 /// The recorder refuses all other ops while it records.
 #[test]
 fn the_ops_that_the_recorder_accepts_are_lowered() {
-    let names = include_str!("../../../../python/millstream_record/ops.txt");
+    let names = include_str!("../../../../python/millstream/recorder/ops.txt");
     let missing = names.lines().filter(|name| {
         let schema = format!("{name}(Tensor(a!) self) -> Tensor");
         let made = lower_call(&schema, &[floats(&[0, 2], 0)], &EtOptions::default());

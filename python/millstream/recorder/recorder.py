@@ -1,8 +1,8 @@
 """Records a PyTorch program for Millstream: its ops, its inputs, and its expected outputs.
 
-    import millstream_record
+    import millstream
 
-    with millstream_record.trace("my_case", tolerance=(1e-4, 1e-5)) as t:
+    with millstream.trace("my_case", tolerance=(1e-4, 1e-5)) as t:
         t.input("x", x)
         t.inputs(model.named_parameters())
         loss = model(x).square().mean()
@@ -10,7 +10,7 @@
 
 or, for a program that is a function without arguments and returns its results by name:
 
-    millstream_record.record_call("my_case", lambda: {"y": model(x)}, inputs={"x": x, **model.state_dict()})
+    millstream.record_call("my_case", lambda: {"y": model(x)}, inputs={"x": x, **model.state_dict()})
 
 or, on the command line, with a function that prepares and returns the program and its inputs (see
 docs/record.md):
@@ -85,7 +85,8 @@ MARK = "millstream_record::call"
 PYTORCH_MARK = "PythonDispatchMode"
 TIMELINE, TIMELINE_TRACE = "timeline.json.gz", "timeline-et.json.gz"
 # Files of these folders are no lines of the program.
-LIBRARY = tuple(str(pathlib.Path(file).parent) + os.sep for file in (torch.__file__, __file__))
+LIBRARY = tuple(f"{folder}{os.sep}" for folder in (pathlib.Path(torch.__file__).parent,
+                                                    pathlib.Path(__file__).parent.parent))
 STANDARD = (sysconfig.get_path("stdlib") + os.sep, sysconfig.get_path("purelib") + os.sep)
 # Calls of these ops may have no node around the mark: autograd calls them without the dispatcher.
 UNMARKED = ("aten::detach",)
@@ -1038,7 +1039,7 @@ def refusals(folder):
 
 
 def show(line):
-    print(f"millstream_record: {line}", file=sys.stderr)
+    print(f"millstream: {line}", file=sys.stderr)
 
 
 def replace(folder, files):

@@ -1,0 +1,32 @@
+"""Millstream in Python: records, checks, runs and shows PyTorch programs.
+
+    import millstream as ms
+
+    with ms.record("step", model):
+        loss = model(x).square().mean()
+        loss.backward()
+    ms.run("step").assert_close()
+
+What records needs PyTorch, which is imported at its first use; what runs needs neither PyTorch nor
+NumPy. docs/python.md has all functions.
+"""
+
+import importlib
+
+# The module of each name.
+_MODULES = {
+    "RecordError": "recorder", "record": "recorder", "record_call": "recorder",
+    "streams": "recorder", "trace": "recorder",
+}
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name):
+    if name not in _MODULES:
+        raise AttributeError(f"module 'millstream' has no attribute '{name}'")
+    return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+
+
+def __dir__():
+    return __all__
