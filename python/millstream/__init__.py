@@ -15,8 +15,11 @@ import importlib
 
 # The module of each name.
 _MODULES = {
-    "RecordError": "recorder", "record": "recorder", "record_call": "recorder",
-    "streams": "recorder", "trace": "recorder",
+    **dict.fromkeys(("RecordError", "record", "record_call", "streams", "trace"), "recorder"),
+    **dict.fromkeys(("MillstreamError", "RaceError", "Undecided", "compare", "coverage", "replay",
+                     "run", "simulate", "verify", "what_if"), "commands"),
+    **dict.fromkeys(("memory", "profile"), "pages"),
+    "Rows": "rows", "Tensor": "_native", "check_streams": "checking",
 }
 
 __all__ = sorted(_MODULES)

@@ -192,6 +192,10 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "millstream-python",
+        &["millstream-files", "millstream-types", "millstream-vm", "millstream-cli"],
+    ),
+    (
         "xtask",
         &["millstream-files", "millstream-types", "millstream-ops", "millstream-instructions"],
     ),

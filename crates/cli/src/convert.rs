@@ -1,7 +1,6 @@
 //! `convert`: writes a trace as a native one, to be read and edited.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use millstream_files::{OutputError, Outputs, eprintln};
 use millstream_runner::RunOptions;
@@ -10,6 +9,7 @@ use millstream_trace::{
     write_with_sidecar,
 };
 
+use crate::SUCCESS;
 use crate::run::number;
 use crate::show::snippet;
 
@@ -47,8 +47,8 @@ pub(crate) struct Arguments {
 }
 
 /// Converts the trace that the arguments name.
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    convert(arguments).map_or_else(snippet::bad_input, |()| ExitCode::SUCCESS)
+pub(crate) fn run(arguments: &Arguments) -> u8 {
+    convert(arguments).map_or_else(snippet::bad_input, |()| SUCCESS)
 }
 
 fn convert(arguments: &Arguments) -> Result<(), TraceError> {

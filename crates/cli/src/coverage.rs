@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use millstream_files::{OutputError, Outputs, eprintln};
@@ -16,6 +15,7 @@ use millstream_trace::{
 };
 use serde_json::json;
 
+use crate::SUCCESS;
 use crate::run::no_trace;
 use crate::show::{snippet, tables};
 
@@ -66,8 +66,8 @@ fn share(part: f64, whole: f64) -> f64 {
 }
 
 /// Counts the nodes of all traces that the arguments name.
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    all(arguments).map_or_else(snippet::bad_input, |()| ExitCode::SUCCESS)
+pub(crate) fn run(arguments: &Arguments) -> u8 {
+    all(arguments).map_or_else(snippet::bad_input, |()| SUCCESS)
 }
 
 fn all(arguments: &Arguments) -> Result<(), RunError> {

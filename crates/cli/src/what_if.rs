@@ -4,7 +4,6 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use millstream_explore::what_if::{
     Changes, Gain, Kernels, OpChange, Scaling, gains, numbered_waits, streams_as_assignment,
@@ -16,7 +15,9 @@ use millstream_profile::summary::{self, short_name, time};
 use millstream_profile::{Profile, file};
 use millstream_terminal::table::new_table;
 use millstream_trace::{Assignment, LoadOptions, input_files};
+use serde_json::{Value, json};
 
+use crate::SUCCESS;
 use crate::assign::Assignments;
 use crate::profile::{Forms, Timeline, bad, single_profile, some_rows};
 use crate::simulate::read_model;
@@ -39,7 +40,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     timeline: Timeline,
     /// Spread the ops over N compute streams
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, alias = "streams", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     compute_streams: Option<u32>,
     #[command(flatten)]
     assign: Assignments,
@@ -76,6 +77,9 @@ pub(crate) struct Arguments {
     device: Option<String>,
     #[command(flatten)]
     outputs: Forms,
+    /// Write the prediction as JSON to FILE; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 impl Arguments {
@@ -109,13 +113,14 @@ impl Arguments {
 }
 
 /// Predicts a run.
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    shown(arguments).map_or_else(|message| bad(&message), |()| ExitCode::SUCCESS)
+pub(crate) fn run(arguments: &Arguments) -> u8 {
+    shown(arguments).map_or_else(|message| bad(&message), |()| SUCCESS)
 }
 
 fn shown(arguments: &Arguments) -> Result<(), String> {
     let path = single_profile(&arguments.path)?;
-    let own = [("--emit-assign", arguments.emit_assign.as_deref())];
+    let (assign, report) = (arguments.emit_assign.as_deref(), arguments.report.as_deref());
+    let own = [("--emit-assign", assign), ("--report", report)];
     let outputs = Outputs::new(own.into_iter().chain(arguments.outputs.files()))?;
     let read = [&arguments.model, &arguments.measured_on].into_iter().flatten();
     let read = read.chain(arguments.assign.files()).cloned();
@@ -140,6 +145,10 @@ fn shown(arguments: &Arguments) -> Result<(), String> {
         true => None,
         false => Some(gains(&profile, &changes, ROWS).map_err(named)?),
     };
+    outputs.write("--report", || {
+        let gains = gained.as_ref().map_or([&[][..]; 2], |[waits, ops]| [&waits[..], ops]);
+        Ok(format!("{}\n", report_of(&profile, &unchanged, (&made, &changes), gains)))
+    });
     outputs.show(|out, terminal| {
         print(&profile, &unchanged, (&made, &changes), out)?;
         if arguments.outputs.has_summary() {
@@ -163,6 +172,41 @@ fn shown(arguments: &Arguments) -> Result<(), String> {
         }
     });
     Ok(outputs.finish()?)
+}
+
+/// Returns a prediction as JSON, times in nanoseconds.
+fn report_of(
+    profile: &Profile,
+    unchanged: &Profile,
+    (made, changes): (&Profile, &Changes),
+    [waits, ops]: [&[Gain]; 2],
+) -> Value {
+    let [before, same, new] = [profile, unchanged, made].map(|p| p.parts().program);
+    let all = numbered_waits(profile);
+    let waits = waits.iter().filter_map(|gain| {
+        let number = *gain.changes.without_waits.last()?;
+        let wait = all.get(number - 1)?;
+        Some(json!({
+            "wait": number, "until": wait.until, "user": wait.user, "at": wait.place,
+            "blocked": wait.blocked, "without": gain.program,
+        }))
+    });
+    let all = summary::ops(made);
+    let ops = ops.iter().filter_map(|gain| {
+        let change = gain.changes.ops.last()?;
+        let op = all.iter().find(|op| op.name == change.name)?;
+        Some(json!({
+            "op": op.name, "calls": op.count, "time": op.total, "in_half_the_time": gain.program,
+        }))
+    });
+    json!({
+        "before": before,
+        "unchanged": same,
+        "predicted": new,
+        "changes": changes.describe(),
+        "waits": waits.collect::<Vec<_>>(),
+        "ops": ops.collect::<Vec<_>>(),
+    })
 }
 
 fn percent(part: i64, whole: u64) -> String {

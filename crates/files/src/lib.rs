@@ -1,4 +1,4 @@
-//! The one place where commands and the library write files.
+//! The one place where commands and the library write files, and commands print.
 //!
 //! # Contract
 //! A file is replaced whole or not at all: the content goes to a temporary file in the same folder,
@@ -12,6 +12,7 @@
 //! # Map
 //! | module | holds |
 //! |---|---|
+//! | [`console`] | where a command prints |
 //! | [`outputs`] | the files that a command's options name, checked before it runs |
 //! | `place` | where a path leads, and whether two paths lead to one file |
 //! | [`replace`](mod@replace) | the write |
@@ -19,10 +20,12 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod console;
 pub mod outputs;
 mod place;
 pub mod replace;
 
+pub use console::Console;
 pub use outputs::{OutputError, Outputs};
 pub use replace::{write, write_log};
 
@@ -32,7 +35,7 @@ pub use replace::{write, write_log};
 macro_rules! println {
     ($($arguments:tt)*) => {{
         use std::io::Write as _;
-        let _ = writeln!(std::io::stdout(), $($arguments)*);
+        let _ = writeln!($crate::Console::Out, $($arguments)*);
     }};
 }
 
@@ -41,6 +44,6 @@ macro_rules! println {
 macro_rules! eprintln {
     ($($arguments:tt)*) => {{
         use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($arguments)*);
+        let _ = writeln!($crate::Console::Err, $($arguments)*);
     }};
 }

@@ -4,10 +4,11 @@
 //! failures are kept for [`Outputs::finish`].
 
 use std::fmt;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use crate::console::Console;
 use crate::place::{Identity, Place};
 use crate::replace::{Staged, probe, stage};
 
@@ -270,13 +271,9 @@ impl Outputs {
     /// for [`Outputs::finish`].
     pub fn show(&self, print: impl FnOnce(&mut dyn Write, bool) -> io::Result<()>) {
         let is_reserved = self.files.iter().any(Output::is_standard);
-        let shown = match is_reserved {
-            true => print(&mut io::stderr().lock(), io::stderr().is_terminal()),
-            false => {
-                let mut out = io::stdout().lock();
-                print(&mut out, io::stdout().is_terminal()).and_then(|()| out.flush())
-            }
-        };
+        let mut console = if is_reserved { Console::Err } else { Console::Out };
+        let terminal = console.is_terminal();
+        let shown = print(&mut console, terminal).and_then(|()| console.flush());
         if let Err(error) = shown
             && error.kind() != io::ErrorKind::BrokenPipe
         {

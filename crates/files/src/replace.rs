@@ -8,6 +8,7 @@ use std::path::Path;
 use rustix::fs::Access;
 use tempfile::{Builder, NamedTempFile, TempPath};
 
+use crate::console::Console;
 use crate::place::Place;
 
 /// Permissions of new files, before the process's mask.
@@ -60,8 +61,7 @@ impl Staged<'_> {
                 OpenOptions::new().append(true).open(path).and_then(|mut file| file.write_all(data))
             }
             Staged::Direct(Place::Standard, data) => {
-                let mut out = io::stdout().lock();
-                out.write_all(data).and_then(|()| out.flush())
+                Console::Out.write_all(data).and_then(|()| Console::Out.flush())
             }
         };
         match written {

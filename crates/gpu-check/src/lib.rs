@@ -28,15 +28,13 @@ mod sanitizer;
 pub mod section;
 mod soak;
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use millstream_files::{Outputs, eprintln, println};
+use millstream_files::{Console, Outputs, eprintln, println};
 use millstream_trace::input_files;
 
 use millstream::ep::cuda::{CudaBackend, CudaConfig, CudaDevice, Properties};
@@ -48,6 +46,8 @@ use section::{Save, Section};
 
 /// The exit status for bad input and absent devices.
 const BAD_INPUT: u8 = 2;
+const FAILURE: u8 = 1;
+const SUCCESS: u8 = 0;
 
 /// The name that the stand-in's device reports.
 const STAND_IN: &str = "Millstream stand-in (no GPU)";
@@ -124,19 +124,19 @@ struct Setting {
 
 /// Runs the checks and writes the reports. Returns the exit status: 0 if all passed, 1 if a check
 /// failed, 2 if the arguments or the device cannot be used.
-pub fn run(arguments: &Arguments) -> ExitCode {
+pub fn run(arguments: &Arguments) -> u8 {
     let ready = known(&arguments.only).and_then(|()| Ok((outputs(arguments)?, device(arguments)?)));
     match ready {
         Err(error) => {
             eprintln!("error: {error:#}");
-            ExitCode::from(BAD_INPUT)
+            BAD_INPUT
         }
         Ok((outputs, properties)) => match check(arguments, outputs, properties) {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => ExitCode::FAILURE,
+            Ok(true) => SUCCESS,
+            Ok(false) => FAILURE,
             Err(error) => {
                 eprintln!("error: {error:#}");
-                ExitCode::FAILURE
+                FAILURE
             }
         },
     }
@@ -219,7 +219,7 @@ fn check(arguments: &Arguments, outputs: Outputs, properties: Properties) -> Res
         }
         section.save()?;
     }
-    println!("{}", locked().text(std::io::stdout().is_terminal()).trim_end());
+    println!("{}", locked().text(Console::Out.is_terminal()).trim_end());
     let ok = locked().ok();
     Ok(ok)
 }

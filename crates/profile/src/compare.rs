@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
 use millstream_terminal::table::new_table;
+use serde::Serialize;
 
 use crate::model::{NONE, Profile, Role, Source};
 use crate::spread::Spread;
 use crate::summary::{self, Show, bare_name, time};
 
 /// The time of the instructions of one name in two profiles.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OpChange {
     /// Their name, without PyTorch's namespace `aten::`.
     pub name: String,
@@ -24,7 +25,7 @@ pub struct OpChange {
 }
 
 /// A wait that only one of two profiles has.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct OneWait {
     /// What waits: its name, stream and place.
     pub user: String,
@@ -33,7 +34,7 @@ pub struct OneWait {
 }
 
 /// The first instruction in which two programs differ.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FirstDifference {
     /// Its number among the instructions that work.
     pub number: usize,
@@ -41,8 +42,8 @@ pub struct FirstDifference {
     pub instructions: [Option<String>; 2],
 }
 
-/// The difference between two profiles.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The difference between two profiles. Times are in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Comparison {
     /// The time of each, with its spread over the repeats.
     pub total: [Spread; 2],

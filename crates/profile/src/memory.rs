@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::model::{NONE, Profile, Storage};
 
 /// The time during which a storage counts.
@@ -156,6 +158,52 @@ pub fn most_held(profile: &Profile, arena: u32) -> Option<u64> {
         most = most.max(held);
     }
     Some(most)
+}
+
+/// The memory of an arena when most of it is in use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Peak<'a> {
+    /// The arena's name.
+    pub arena: &'a str,
+    /// What is in use.
+    pub level: Level,
+    /// The most bytes that the program holds at once; see [`most_held`].
+    pub most_held: Option<u64>,
+    /// What holds memory at the peak, the largest first.
+    pub holders: Vec<Holder<'a>>,
+}
+
+/// A storage at a peak.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Holder<'a> {
+    /// The tensor that it was made for, or `workspace`.
+    pub tensor: &'a str,
+    /// The tensor's dtype and shape.
+    pub spec: &'a str,
+    /// The bytes.
+    pub bytes: u64,
+    /// The place that made it; none if it was there before the run.
+    pub made_at: Option<&'a str>,
+}
+
+/// Returns the peaks of all arenas that are used.
+pub fn peaks(profile: &Profile) -> Vec<Peak<'_>> {
+    let arenas = (0..).zip(&profile.arenas);
+    let peaks = arenas.filter_map(|(arena, name)| {
+        let held = held(profile, arena);
+        let level = peak(&curve(profile, &held)).filter(|peak| peak.bytes > 0)?;
+        let holders = holders(profile, &held, level.at).into_iter().map(|k| {
+            let storage = &profile.storages[k as usize];
+            let tensor = profile.tensors.get(storage.tensor as usize);
+            let [tensor, spec] = tensor.map_or(["workspace", ""], |t| [&t.name, &t.spec]);
+            let made = profile.instructions.get(storage.allocated as usize);
+            let made_at = made.map(|made| profile.place_of(made));
+            Holder { tensor, spec, bytes: storage.size, made_at }
+        });
+        let (holders, most_held) = (holders.collect(), most_held(profile, arena));
+        Some(Peak { arena: name, level, most_held, holders })
+    });
+    peaks.collect()
 }
 
 /// Returns the storages that are taken at a moment, the largest first.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use crate::summary::time;
 
 /// The median of measured times, and their middle half.
@@ -12,7 +14,7 @@ use crate::summary::time;
 /// let spread = Spread::of([1_200, 1_000, 9_000].into_iter()).unwrap();
 /// assert_eq!(spread.to_string(), "1.20 us (median of 3, 1.00 us to 9.00 us)");
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spread {
     /// The median: of two in the middle the lower one.
     pub median: u64,

@@ -6,13 +6,14 @@ mod outputs;
 mod timeline;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use millstream_files::Outputs;
 use millstream_instructions::InstructionList;
 use millstream_instructions::text::parse_list;
-use millstream_profile::{ListTimes, Outcome, Profile, Source, Times, compare, file, of_list};
+use millstream_profile::{
+    ListTimes, Outcome, Profile, Source, Times, compare, file, of_list, summary,
+};
 use millstream_runner::{Names, RunOptions, lists};
 use millstream_trace::{LoadOptions, input_files, load, single_trace};
 use millstream_types::{ListId, Point};
@@ -20,8 +21,8 @@ use millstream_types::{ListId, Point};
 pub(crate) use outputs::{Forms, some_rows};
 pub(crate) use timeline::{Timeline, recorded_order, single_profile, trace_beside};
 
-use crate::BAD_INPUT;
 use crate::show::snippet::print_message;
+use crate::{BAD_INPUT, SUCCESS};
 
 /// The arguments of `millstream profile`.
 #[derive(clap::Args)]
@@ -37,6 +38,9 @@ pub(crate) struct Arguments {
     timeline: Timeline,
     #[command(flatten)]
     outputs: Forms,
+    /// Write the summary as JSON to FILE, with all rows; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 /// The arguments of `millstream compare`.
@@ -52,6 +56,9 @@ pub(crate) struct Compare {
     /// Print all rows of each table
     #[arg(long)]
     all_rows: bool,
+    /// Write the comparison as JSON to FILE, with all rows; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 /// Gives the streams and tensors of a profile the names that the program has for them.
@@ -71,18 +78,19 @@ fn rename_in(profile: &mut Profile, of: Option<&str>, list: &InstructionList, na
 }
 
 /// Prints a message to standard error, and returns the exit status of bad input.
-pub(crate) fn bad(message: &str) -> ExitCode {
+pub(crate) fn bad(message: &str) -> u8 {
     print_message(message);
-    ExitCode::from(BAD_INPUT)
+    BAD_INPUT
 }
 
 /// Shows a profile.
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    shown(arguments).map_or_else(|message| bad(&message), |()| ExitCode::SUCCESS)
+pub(crate) fn run(arguments: &Arguments) -> u8 {
+    shown(arguments).map_or_else(|message| bad(&message), |()| SUCCESS)
 }
 
 fn shown(arguments: &Arguments) -> Result<(), String> {
-    let outputs = Outputs::new(arguments.outputs.files())?;
+    let own = [("--report", arguments.report.as_deref())];
+    let outputs = Outputs::new(own.into_iter().chain(arguments.outputs.files()))?;
     let path = &single_profile(&arguments.path)?;
     outputs.refuse(arguments.timeline.files(path).flat_map(input_files))?;
     outputs.prepare()?;
@@ -91,28 +99,35 @@ fn shown(arguments: &Arguments) -> Result<(), String> {
         None => file::read(path)?,
     };
     arguments.outputs.write(&profile, &outputs);
+    outputs.write("--report", || Ok(format!("{}\n", summary::report(&profile))));
     // Without an option, the summary is what there is to show.
-    if arguments.outputs.has_summary() || !arguments.outputs.any() {
+    let is_shown = !arguments.outputs.any() && arguments.report.is_none();
+    if arguments.outputs.has_summary() || is_shown {
         outputs.show(|out, terminal| arguments.outputs.print_summary(&profile, out, terminal));
     }
     Ok(outputs.finish()?)
 }
 
 /// Compares two profiles.
-pub(crate) fn run_compare(arguments: &Compare) -> ExitCode {
-    let both = read_any(&arguments.a).and_then(|a| Ok((a, read_any(&arguments.b)?)));
-    let (a, b) = match both {
-        Ok(both) => both,
-        Err(message) => return bad(&message),
-    };
+pub(crate) fn run_compare(arguments: &Compare) -> u8 {
+    compared(arguments).map_or_else(|message| bad(&message), |()| SUCCESS)
+}
+
+fn compared(arguments: &Compare) -> Result<(), String> {
+    let outputs = Outputs::new([("--report", arguments.report.as_deref())])?;
+    outputs.refuse([&arguments.a, &arguments.b])?;
+    outputs.prepare()?;
+    let (a, b) = (read_any(&arguments.a)?, read_any(&arguments.b)?);
     let comparison = compare::compare(&a, &b);
     let names = [&arguments.a, &arguments.b].map(|path| path.display().to_string());
-    let outputs = Outputs::default();
+    outputs.write("--report", || {
+        serde_json::to_string(&comparison).map(|text| text + "\n").map_err(|e| e.to_string())
+    });
     outputs.show(|out, terminal| {
         let show = some_rows(arguments.all_rows, terminal);
         compare::write(&comparison, [&names[0], &names[1]], show, out)
     });
-    outputs.finish().map_or_else(|error| bad(&error.to_string()), |()| ExitCode::SUCCESS)
+    Ok(outputs.finish()?)
 }
 
 /// The times of a list alone: there are none.

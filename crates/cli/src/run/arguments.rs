@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = Sync::Frontier)]
     sync: Sync,
     /// Spread the ops of a program that names no streams over N compute streams
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, alias = "streams", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     compute_streams: u32,
     #[command(flatten)]
     pub(super) assign: Assignments,
@@ -242,6 +242,10 @@ impl Arguments {
             .memory_limit(self.memory_limit)
             .tf32(self.tf32)
             .nccl(self.nccl);
+        let options = match crate::cancellation() {
+            Some(cancellation) => options.cancellation(cancellation),
+            None => options,
+        };
         let options = match self.unchecked_collectives {
             true => options.collective_checks(CollectiveChecks::None),
             false => options,

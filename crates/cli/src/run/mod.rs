@@ -9,12 +9,10 @@ mod beside;
 mod one;
 mod processes;
 
-use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use millstream_comm::CommError;
-use millstream_files::{Outputs, eprintln};
+use millstream_files::{Console, Outputs, eprintln};
 use millstream_profile::{Profile, Runs, add_ranges, measured, merged, name_places};
 use millstream_runner::RunReport;
 use millstream_trace::{Entry, TraceError, expand, input_files};
@@ -39,7 +37,7 @@ enum Status {
 }
 
 /// Runs all traces that the arguments name.
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &Arguments) -> u8 {
     let fails = |error: &TraceError| {
         snippet::print(error);
         Status::BadInput
@@ -48,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         Ok(processes) => processes,
         Err(error) => {
             fails(&TraceError::of_file("run", error.to_string()));
-            return ExitCode::from(BAD_INPUT);
+            return BAD_INPUT;
         }
     };
     if let Some((processes, longest)) = processes.as_ref().zip(arguments.watchdog) {
@@ -60,13 +58,13 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         Status::Differs => 1,
         Status::BadInput => BAD_INPUT,
     };
-    let Some(processes) = processes else { return ExitCode::from(status) };
+    let Some(processes) = processes else { return status };
     let worst = processes.greatest(status).unwrap_or_else(|error: CommError| {
         fails(&TraceError::of_file("run", error.to_string()));
         status.max(1)
     });
     processes.finish();
-    ExitCode::from(worst)
+    worst
 }
 
 fn all(arguments: &Arguments, processes: Option<&Processes>) -> Result<Status, TraceError> {
@@ -231,8 +229,8 @@ fn finish_quietly(ran: &Ran, outputs: &Outputs) {
     write_lists(ran, outputs);
     if !ran.ok() {
         // Standard error is the last channel: a failure to write to it cannot be reported.
-        let (out, terminal) = (&mut io::stderr().lock(), io::stderr().is_terminal());
-        drop(tables::print(ran, Detail::Differences, out, terminal));
+        let terminal = Console::Err.is_terminal();
+        drop(tables::print(ran, Detail::Differences, &mut Console::Err, terminal));
     }
 }
 

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use millstream_files::Outputs;
+use millstream_files::{Console, Outputs};
 use millstream_instructions::text::print_list;
 use millstream_profile::Spread;
 use millstream_runner::{
@@ -177,8 +177,10 @@ fn with_progress(options: &RunOptions, programs: &[Arc<Program>]) -> (RunOptions
             bar.enable_steady_tick(UNSHOWN);
         }
     };
-    // Without the thread there is no bar.
-    drop(thread::Builder::new().name("ms-progress".to_owned()).spawn(show));
+    if Console::Err.is_terminal() {
+        // Without the thread there is no bar.
+        drop(thread::Builder::new().name("ms-progress".to_owned()).spawn(show));
+    }
     let progress = move || moving.inc(1);
     (options.clone().progress(Progress::new(progress)), bar)
 }

@@ -1,9 +1,7 @@
 //! Prints errors with the line of the trace that they concern.
 
-use std::io::{self, IsTerminal};
-use std::process::ExitCode;
-
 use annotate_snippets::{AnnotationKind, Level, Snippet};
+use millstream_files::console::{self, Console, Problem};
 use millstream_files::eprintln;
 use millstream_runner::RunError;
 use millstream_terminal::table::wrapped;
@@ -18,30 +16,36 @@ pub(crate) fn print(error: &TraceError) {
 }
 
 /// Prints errors to standard error, and returns the exit status of bad input.
-pub(crate) fn bad_input(error: impl Into<RunError>) -> ExitCode {
+pub(crate) fn bad_input(error: impl Into<RunError>) -> u8 {
     error.into().errors.iter().for_each(print);
-    ExitCode::from(BAD_INPUT)
+    BAD_INPUT
 }
 
 /// Prints a message without a place to standard error.
 pub(crate) fn print_message(message: &str) {
+    console::keep(Problem { message: message.to_owned(), ..Problem::default() });
     eprintln!("error: {}", title(message).replace('\n', "\n       "));
 }
 
 /// Wraps the title of an error for standard error.
 pub(crate) fn title(text: &str) -> String {
-    wrapped(text, "error: ".len(), io::stderr().is_terminal())
+    wrapped(text, "error: ".len(), Console::Err.is_terminal())
 }
 
 /// Wraps a note, or the help, of an error for standard error.
 pub(crate) fn note(text: &str) -> String {
-    wrapped(text, "    = help: ".len(), io::stderr().is_terminal())
+    wrapped(text, "    = help: ".len(), Console::Err.is_terminal())
 }
 
 fn print_one(error: &TraceError) {
     let excerpt = error.span().zip(error.excerpt());
     // The excerpt may begin in the middle of a long line, so the title gives the position too.
     let at = excerpt.map_or_else(String::new, |(place, _)| format!(":{place}"));
+    console::keep(Problem {
+        place: format!("{}{at}", error.file()),
+        message: error.message().to_owned(),
+        help: error.hint().map(str::to_owned),
+    });
     let title = title(&format!("{}{at}: {}", error.file(), error.message()));
     let hint = error.hint().map(note);
     let snippet = excerpt.map(|(_, excerpt)| {

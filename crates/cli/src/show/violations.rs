@@ -1,8 +1,9 @@
 //! Prints violations with the lines of the instructions that they concern.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::Write;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Message, Renderer, Snippet};
+use millstream_files::Console;
 use millstream_instructions::text::print_instruction;
 use millstream_verify::{Violation, repair};
 
@@ -55,12 +56,12 @@ pub(crate) fn print(subject: &Subject, violation: &Violation) {
 
 /// Prints an error with its notes to standard error, in colour if that is a terminal.
 pub(crate) fn print_group(group: Group<'_>) {
-    let colour = is_coloured(io::stderr().is_terminal());
+    let colour = is_coloured(Console::Err.is_terminal());
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     // In a narrower window the renderer would cut off the markers of a long line.
     let renderer = renderer.term_width(usize::from(width(colour)).max(60));
     // Standard error is the last channel: a failure to write to it cannot be reported.
-    let _ = writeln!(io::stderr().lock(), "{}", renderer.render(&[group]));
+    let _ = writeln!(Console::Err, "{}", renderer.render(&[group]));
 }
 
 fn cut(line: &str) -> &str {

@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "sim")]
     pub(super) device: String,
     /// Spread the ops of a program that names no streams over N compute streams
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, alias = "streams", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) compute_streams: u32,
     #[command(flatten)]
     pub(super) assign: Assignments,
@@ -68,6 +68,9 @@ pub(crate) struct Arguments {
     /// failing-2.json and so on]
     #[arg(long, value_name = "FILE")]
     pub(super) save: Option<PathBuf>,
+    /// Write the result as JSON to FILE; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(super) report: Option<PathBuf>,
 }
 
 impl Arguments {
@@ -83,6 +86,7 @@ impl Arguments {
     pub(super) fn of_one_program(&self) -> Option<&'static str> {
         let given = [
             ("--log", self.log.is_some()),
+            ("--report", self.report.is_some()),
             ("--model", self.model.is_some()),
             ("--inputs", self.inputs.is_some()),
             ("--assign FILE", self.assign.files().next().is_some()),

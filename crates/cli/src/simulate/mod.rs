@@ -7,9 +7,7 @@ mod arguments;
 mod planted;
 mod ranks;
 
-use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,25 +16,27 @@ use millstream_explore::predict::{Model, predict as prediction};
 use millstream_explore::simulate::{
     Finding, Simulator, Sweep, Trial, random_options, random_program, shrink, sweep,
 };
-use millstream_files::{OutputError, Outputs, eprintln};
+use millstream_files::{Console, OutputError, Outputs, eprintln};
 use millstream_instructions::InstructionList;
 use millstream_runner::{Loading, Names, RunError, RunOptions, load};
 use millstream_trace::{Entry, Program, TraceError, expand, input_files, write};
+use millstream_vm::Cancellation;
+use serde_json::json;
 
 pub(crate) use arguments::Arguments;
 
-use crate::BAD_INPUT;
 use crate::profile::rename;
 use crate::show::snippet;
+use crate::{BAD_INPUT, FAILURE, SUCCESS};
 
 /// Runs the command.
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &Arguments) -> u8 {
     match all(arguments) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(true) => SUCCESS,
+        Ok(false) => FAILURE,
         Err(error) => {
             error.errors.iter().for_each(snippet::print);
-            if error.runtime { ExitCode::FAILURE } else { ExitCode::from(BAD_INPUT) }
+            if error.runtime { FAILURE } else { BAD_INPUT }
         }
     }
 }
@@ -62,7 +62,11 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
 
 /// Returns the files that the arguments name for data.
 fn outputs(arguments: &Arguments) -> Result<Outputs, RunError> {
-    let own = [("--log", arguments.log.as_deref()), ("--save", arguments.save.as_deref())];
+    let own = [
+        ("--log", arguments.log.as_deref()),
+        ("--save", arguments.save.as_deref()),
+        ("--report", arguments.report.as_deref()),
+    ];
     let outputs = Outputs::new(own.into_iter().chain(arguments.outputs.files()));
     let outputs = outputs.map_err(wrong)?;
     let read = [&arguments.path, &arguments.model, &arguments.inputs];
@@ -187,12 +191,20 @@ fn seeds(
     trial: impl Fn(u64) -> Result<Trial, RunError> + Sync,
 ) -> Result<(Sweep, f64), RunError> {
     let range = arguments.range();
-    let bar = ProgressBar::new(range.end - range.start);
+    let bar = match Console::Err.is_terminal() {
+        true => ProgressBar::new(range.end - range.start),
+        false => ProgressBar::hidden(),
+    };
     if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} {elapsed}, {eta} left")
     {
         bar.set_style(style);
     }
     let start = Instant::now();
+    let cancellation = crate::cancellation();
+    let trial = |seed| match cancellation.as_ref().is_some_and(Cancellation::is_cancelled) {
+        true => Err(problem("cancelled")),
+        false => trial(seed),
+    };
     let tried = sweep(range, arguments.threads(), trial, || bar.inc(1));
     bar.finish_and_clear();
     Ok((tried?, start.elapsed().as_secs_f64()))
@@ -214,11 +226,18 @@ fn write_log(outputs: &Outputs, trial: &Trial) {
 /// Prints the summary of all seeds.
 fn report(arguments: &Arguments, name: &str, tried: &Sweep, seconds: f64, outputs: &Outputs) {
     let Sweep { seeds, steps, hash, found } = tried;
+    outputs.write("--report", || {
+        let found = found.as_ref();
+        let found = found.map(|(seed, why)| json!({ "seed": seed, "why": why.to_string() }));
+        let result =
+            json!({ "name": name, "seeds": seeds, "steps": steps, "hash": hash, "found": found });
+        Ok(format!("{result}\n"))
+    });
     let seeds = match arguments.seed {
         Some(seed) => format!("seed {seed}"),
         None => format!("{seeds} seeds"),
     };
-    let time = if io::stderr().is_terminal() { format!(", {seconds:.1} s") } else { String::new() };
+    let time = if Console::Err.is_terminal() { format!(", {seconds:.1} s") } else { String::new() };
     let mut text = format!("{name}: {seeds}, {steps} steps{time}\nlog hash {hash}\n");
     if found.is_none() {
         text.push_str(match arguments.faults {

@@ -11,7 +11,6 @@ mod timeline;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use millstream_files::{OutputError, Outputs};
 use millstream_instructions::Body;
@@ -31,6 +30,7 @@ use crate::assign::Assignments;
 use crate::profile::Timeline;
 use crate::run::{Sync, no_trace, number};
 use crate::show::{snippet, tables, violations};
+use crate::{FAILURE, SUCCESS};
 
 /// The exit status if the order of a timeline depends on what is not known.
 const UNDECIDED: u8 = 3;
@@ -134,11 +134,11 @@ impl Found {
 }
 
 /// Verifies everything that the arguments name.
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &Arguments) -> u8 {
     match all(arguments) {
-        Ok(Status::Proven) => ExitCode::SUCCESS,
-        Ok(Status::Race) => ExitCode::FAILURE,
-        Ok(Status::Undecided) => ExitCode::from(UNDECIDED),
+        Ok(Status::Proven) => SUCCESS,
+        Ok(Status::Race) => FAILURE,
+        Ok(Status::Undecided) => UNDECIDED,
         Err(error) => snippet::bad_input(error),
     }
 }

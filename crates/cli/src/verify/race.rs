@@ -100,10 +100,9 @@ impl Race {
                 note.push_str(&format!("\n  and {left} more"));
             }
             notes.push(note);
-            help =
-                "record the program with millstream.record(…, streams=True), which names \
+            help = "record the program with millstream.record(…, streams=True), which names \
                     every event and stream"
-                    .to_owned();
+                .to_owned();
         }
         Race { title, notes, help, before: last.before, wait }
     }

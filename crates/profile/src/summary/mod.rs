@@ -2,19 +2,23 @@
 
 mod counts;
 mod repeats;
+mod report;
 mod text;
 
 use std::collections::HashMap;
 
+use serde::Serialize;
+
 use crate::model::{NONE, Profile, Role, Stream};
 use crate::order::{OnPath, Order, critical_path};
 
+pub use report::report;
 pub use text::{
     PathParts, ShortNames, Show, more, plural, short_name, time, write, write_path, write_runs,
 };
 
 /// The load of a stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Load {
     /// The number of instructions, waits included.
     pub instructions: usize,
@@ -84,7 +88,7 @@ pub fn overlap(profile: &Profile) -> Overlap {
 }
 
 /// The time of the instructions of one name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OpTime {
     /// Their name.
     pub name: String,

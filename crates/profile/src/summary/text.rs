@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use millstream_terminal::table::{bytes, new_table};
 
-use crate::memory;
+use crate::memory::{self, Peak};
 use crate::model::{NONE, Profile, Stream};
 use crate::order::{OnPath, Segment};
 
@@ -312,40 +312,28 @@ pub fn write_path(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Res
 }
 
 fn memory_tables(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<()> {
-    for (arena, name) in profile.arenas.iter().enumerate() {
-        let held = memory::held(profile, arena as u32);
-        let levels = memory::curve(profile, &held);
-        let Some(peak) = memory::peak(&levels).filter(|peak| peak.bytes > 0) else { continue };
-        let used = format!("{} after {}", bytes(peak.bytes), time(peak.at));
-        match memory::most_held(profile, arena as u32) {
+    for Peak { arena, level, most_held, holders } in memory::peaks(profile) {
+        let used = format!("{} after {}", bytes(level.bytes), time(level.at));
+        match most_held {
             Some(most) => writeln!(
                 out,
-                "memory of {name}: the program holds at most {}\n  in use are at most {used}",
+                "memory of {arena}: the program holds at most {}\n  in use are at most {used}",
                 bytes(most)
             )?,
-            None => writeln!(out, "memory of {name}: at most {used}")?,
+            None => writeln!(out, "memory of {arena}: at most {used}")?,
         }
         writeln!(
             out,
             "  they lie in the first {}, of which {:.0} % are free",
-            bytes(peak.extent),
-            peak.fragmentation() * 100.0
+            bytes(level.extent),
+            level.fragmentation() * 100.0
         )?;
-        let holders = memory::holders(profile, &held, peak.at);
         let header = ["held at the peak", "shape", ">bytes", ">share", "made at"];
         let mut table = new_table(show.terminal, &header);
-        for &k in holders.iter().take(show.rows) {
-            let storage = &profile.storages[k as usize];
-            let (tensor, spec) = match profile.tensors.get(storage.tensor as usize) {
-                Some(tensor) => (tensor.name.clone(), tensor.spec.clone()),
-                None => ("workspace".to_owned(), String::new()),
-            };
-            let made = profile.instructions.get(storage.allocated as usize);
-            let place = made.map(|made| short(profile.place_of(made)));
-            let size = bytes(storage.size);
-            let part = share(storage.size, peak.bytes);
-            let place = place.unwrap_or_else(|| "before the run".to_owned());
-            table.add_row([tensor, spec, size, part, place]);
+        for holder in holders.iter().take(show.rows) {
+            let (size, part) = (bytes(holder.bytes), share(holder.bytes, level.bytes));
+            let place = holder.made_at.map_or_else(|| "before the run".to_owned(), short);
+            table.add_row([holder.tensor, holder.spec, &size, &part, &place]);
         }
         writeln!(out, "{table}")?;
         more(out, holders.len(), show.rows)?;

@@ -55,6 +55,24 @@ impl DlPack {
         std::mem::forget(self);
         raw
     }
+
+    /// Takes back what [`DlPack::into_raw`] has given, or nothing if `raw` is null.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let raw = x.to_dlpack()?.into_raw();
+    /// // SAFETY: nobody has taken the structure.
+    /// drop(unsafe { DlPack::from_raw(raw) });
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Safety
+    /// `raw` comes from [`DlPack::into_raw`], and its deleter is not called.
+    pub unsafe fn from_raw(raw: *mut c_void) -> Option<DlPack> {
+        NonNull::new(raw.cast()).map(DlPack)
+    }
 }
 
 impl Drop for DlPack {
