@@ -113,7 +113,8 @@ class Run(Result):
         with tempfile.TemporaryDirectory() as folder:
             file = options.setdefault("save_outputs", os.path.join(folder, "outputs.safetensors"))
             super().__init__("run", [path], options)
-            self.outputs = _native.load(file) if os.path.exists(file) else {}
+            complex_ = [row["name"] for row in self.rows if row["dtype"] == "c128"]
+            self.outputs = _native.load(file, complex_) if os.path.exists(file) else {}
 
     @property
     def rows(self) -> Rows:

@@ -5,6 +5,8 @@
 //! A command runs on a thread of its own, without the lock of the interpreter. Ctrl-C cancels it.
 //! It prints nothing: what it would print is returned, with its errors.
 
+#![deny(missing_docs)]
+
 use std::ffi::{CStr, OsString};
 use std::path::PathBuf;
 use std::ptr::NonNull;
@@ -91,12 +93,16 @@ fn wait(end: &Receiver<(u8, Held)>, cancellation: &Cancellation) -> PyResult<(u8
     }
 }
 
-/// Returns the tensors of a safetensors file by name.
+/// Returns the tensors of a safetensors file by name. The format has no complex numbers of f64:
+/// tensors of these names have their parts.
 #[pyfunction]
-fn load(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
+fn load(py: Python<'_>, path: PathBuf, complex: Vec<String>) -> PyResult<Bound<'_, PyDict>> {
     let tensors = millstream_vm::Tensor::load(path, machine()?).map_err(value_error)?;
     let by_name = PyDict::new(py);
-    for (name, tensor) in tensors {
+    for (name, mut tensor) in tensors {
+        if complex.contains(&name) {
+            tensor = tensor.view_as_complex().map_err(value_error)?;
+        }
         by_name.set_item(name, Tensor(tensor))?;
     }
     Ok(by_name)

@@ -35,7 +35,8 @@ fn default_methods() -> &'static str {
 }
 
 /// The names of PyTorch's ops that a run computes. The recorder refuses others.
-const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../python/millstream/recorder/ops.txt");
+const RECORDED: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../python/millstream/recorder/ops.txt");
 
 /// The titles of families, and their ops.
 type Families = Vec<(&'static str, Vec<&'static dyn Op>)>;
