@@ -184,20 +184,16 @@ pub(crate) fn import(
         mode: StreamMode::InOrder,
         site: Site { source: source.clone(), span: Span::default() },
     }];
+    let block = Block { statements: finished.statements, events: Vec::new() };
     Ok(Program {
         name,
         streams,
         tensors: finished.tensors,
         values: finished.values,
-        executables: Vec::new(),
-        body: Body::Statements(Block { statements: finished.statements, events: Vec::new() }),
         outputs: finished.outputs,
-        source,
         spread: true,
-        is_partial: false,
-        wholes: None,
-        rank: None,
         imported: Some(Box::new(report)),
+        ..Program::new(&source, Body::Statements(block))
     })
 }
 

@@ -378,6 +378,25 @@ pub struct Output {
 }
 
 impl Program {
+    /// Returns a program of a file that declares nothing.
+    pub(crate) fn new(source: &Arc<Source>, body: Body) -> Program {
+        Program {
+            name: None,
+            streams: Vec::new(),
+            tensors: Vec::new(),
+            values: Vec::new(),
+            executables: Vec::new(),
+            body,
+            outputs: Vec::new(),
+            source: source.clone(),
+            spread: false,
+            is_partial: false,
+            wholes: None,
+            rank: None,
+            imported: None,
+        }
+    }
+
     /// Returns a value.
     pub fn value(&self, value: ValueRef) -> &Value {
         &self.values[value.index()]
