@@ -92,6 +92,21 @@ pub(crate) trait Field<'a>: Sized {
     fn read(reader: &Reader<'a>, raw: Raw<'a, Self>, what: &dyn Display) -> Result<Self>;
 }
 
+/// A type of objects with certain fields.
+pub(crate) trait Form<'a>: JsonSchema + Sized {
+    const NAME: &'static str;
+    fn of(fields: &Fields<'_, 'a>) -> Result<Self>;
+}
+
+impl<'a, F: Form<'a>> Field<'a> for F {
+    type Schema = F;
+    const WHAT: &'static str = F::NAME;
+
+    fn read(reader: &Reader<'a>, raw: Raw<'a, Self>, what: &dyn Display) -> Result<Self> {
+        F::of(&reader.fields(raw, what)?)
+    }
+}
+
 /// What a field of a form holds: a value, one that is read later, or either of them if the field
 /// may be absent.
 pub(crate) trait Slot<'a>: Sized {

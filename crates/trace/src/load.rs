@@ -10,7 +10,7 @@ use crate::error::{Result, TraceError};
 use crate::et::{self, EtOptions};
 use crate::executables::Table;
 use crate::expand::{Format, TIMELINE, format_of};
-use crate::json::{At, Fields, Key, Raw, Reader};
+use crate::json::{At, Fields, Form, Key, Raw, Reader};
 use crate::program::{Body, Line, Program, Value, ValueRef};
 use crate::raw_form::TraceForm;
 use crate::read::{read_text, text_of};

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use millstream_types::{DType, DeviceId, Dims, StreamMode, StreamType};
 
 use crate::error::Result;
-use crate::json::{At, Fields, Raw};
+use crate::json::{At, Fields, Form, Raw};
 use crate::program::Placement;
 use crate::schema_types::{
     Attributes, Bytes, Float, Map, Name, Names, NestedRanks, OpName, Scalar, True, Values, Version,
@@ -35,24 +35,13 @@ macro_rules! forms {
             pub(crate) $field: $ty,)*
         }
 
-        impl<'a> $form<'a> {
-            pub(crate) fn of(fields: &crate::json::Fields<'_, 'a>) -> crate::error::Result<Self> {
+        impl<'a> crate::json::Form<'a> for $form<'a> {
+            const NAME: &'static str = $what;
+
+            fn of(fields: &crate::json::Fields<'_, 'a>) -> crate::error::Result<Self> {
                 fields.check($what, &[$(crate::raw_form::forms!(@ $field $($name)?)),*])?;
                 $(let $field = fields.take(crate::raw_form::forms!(@ $field $($name)?), $what)?;)*
                 Ok($form { $($field,)* })
-            }
-        }
-
-        impl<'a> crate::json::Field<'a> for $form<'a> {
-            type Schema = Self;
-            const WHAT: &'static str = $what;
-
-            fn read(
-                reader: &crate::json::Reader<'a>,
-                raw: crate::json::Raw<'a, Self>,
-                what: &dyn std::fmt::Display,
-            ) -> crate::error::Result<Self> {
-                $form::of(&reader.fields(raw, what)?)
             }
         }
     )*};
@@ -294,7 +283,7 @@ macro_rules! statements {
             /// Reads the fields of a statement of this kind; none if there is no such kind.
             pub(crate) fn of(kind: &str, fields: &Fields<'_, 'a>) -> Result<Option<Self>> {
                 Ok(match kind {
-                    $($kind => Some(StatementForm::$form($form::of(fields)?)),)*
+                    $($kind => Some(StatementForm::$form(Form::of(fields)?)),)*
                     _ => None,
                 })
             }
