@@ -238,7 +238,7 @@ impl Import<'_> {
             None => contiguous_strides(&given.shape)?,
         };
         let spec = given.spec(&strides, 0)?;
-        let name = format!("n{}.{}", self.node, self.tensors.len());
+        let name = self.next_name();
         let val = self.add_initial(name, spec, data, elements == Elements::Constant);
         if elements == Elements::Unknown {
             self.know_nothing(val);
@@ -262,7 +262,7 @@ impl Import<'_> {
     /// Defines a tensor of no dimensions with this number.
     pub(crate) fn number(&mut self, number: Number, dtype: DType) -> Lowered<Val> {
         let spec = TensorSpec::contiguous(dtype, &[])?;
-        let name = format!("n{}.{}", self.node, self.tensors.len());
+        let name = self.next_name();
         Ok(self.add_initial(name, spec, Data::Fill(number), true))
     }
 
@@ -274,7 +274,7 @@ impl Import<'_> {
     ) -> Lowered<Val> {
         let numbers: Arc<[Number]> = numbers.into_iter().collect();
         let spec = TensorSpec::contiguous(dtype, &[numbers.len()])?;
-        let name = format!("n{}.{}", self.node, self.tensors.len());
+        let name = self.next_name();
         Ok(self.add_initial(name, spec, Data::Listed(numbers), true))
     }
 
