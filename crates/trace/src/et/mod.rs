@@ -38,7 +38,7 @@ mod value;
 
 pub use call::{Argument, LoweredCall, lower_call};
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ use crate::et::raw_form::{FileForm, NodeForm, SCHEMAS};
 use crate::et::report::{Imported, Skipped};
 use crate::et::sidecar_notes::SidecarNotes;
 use crate::et::signature::Signature;
-use crate::et::tree::{Step, label_ranges, steps};
+use crate::et::tree::{Step, Tree, label_ranges, steps};
 use crate::et::value::{Arg, Recorded};
 use crate::load::LoadOptions;
 use crate::number::Number;
@@ -146,19 +146,26 @@ pub(crate) fn import(
     }
 
     let notes = SidecarNotes::read(folder)?;
-    let name = notes.name.clone();
+    let name = notes.meta.name.clone();
+    let eager = notes.meta.eager.clone();
+    let mut places = BTreeMap::new();
+    for (place, nodes) in &notes.meta.places {
+        let place: Arc<str> = place.as_str().into();
+        places.extend(nodes.iter().map(|node| (*node, place.clone())));
+    }
+    let tree = Tree::new(&nodes, &schemas);
     let report = Imported {
         schema: schema.into_owned(),
         nodes: nodes.len(),
-        labels: label_ranges(&nodes, &schemas),
-        eager: notes.eager.clone(),
-        places: notes.places.clone(),
+        labels: label_ranges(&tree),
+        eager: eager.filter(|eager| eager.seconds.is_finite() && eager.seconds > 0.0),
+        places,
         ..Imported::default()
     };
     let et = &options.et;
     let known = |name: &str| lower::knows(&et.ops, name);
-    let groups = Groups::read(&nodes, &schemas);
-    let steps = steps(&nodes, &schemas, &known);
+    let groups = Groups::read(&tree);
+    let steps = steps(&tree, &known);
     let mut run = Run {
         import: Import::new(et, notes, report, source.clone(), groups),
         signatures: HashMap::new(),

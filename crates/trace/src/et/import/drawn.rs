@@ -43,8 +43,7 @@ impl Import<'_> {
         };
         let sidecar = self.check_sidecar(sidecar, given)?;
         let spec = TensorSpec::contiguous(given.dtype, &given.shape)?;
-        let name = self.next_name();
-        let data = self.add_initial(name, spec, Data::File(sidecar), true);
+        let data = self.constant(spec, Data::File(sidecar));
         self.apply("clone", &[data])
     }
 
