@@ -12,7 +12,6 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fmt::Display;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +21,8 @@ use millstream_types::{StreamMode, StreamType};
 use serde_json::Value;
 
 use crate::error::{Result, Site, TraceError};
-use crate::json::{At, Field, Raw, Reader};
+use crate::field::{Expected, Field};
+use crate::json::{At, Raw, Reader};
 use crate::load::LoadOptions;
 use crate::program::{Action, Body, Program, Statement, Stream, StreamRef};
 use crate::raw_form::{StreamForm, forms};
@@ -297,7 +297,7 @@ impl<'a> Field<'a> for Place {
     type Schema = Vec<u32>;
     const WHAT: &'static str = "a line or node, or a list of the first and the last";
 
-    fn read(reader: &Reader<'a>, raw: Raw<'a, Self>, what: &dyn Display) -> Result<Self> {
+    fn read(reader: &Reader<'a>, raw: Raw<'a, Self>, what: Expected<'_>) -> Result<Self> {
         if raw.kind() == "a number" {
             let place = reader.number(raw.cast(), what)?;
             return Ok(Place(place, place));
@@ -313,7 +313,7 @@ impl<'a> Field<'a> for Target {
     type Schema = String;
     const WHAT: &'static str = "the index of a compute stream, or a name";
 
-    fn read(reader: &Reader<'a>, raw: Raw<'a, Self>, what: &dyn Display) -> Result<Self> {
+    fn read(reader: &Reader<'a>, raw: Raw<'a, Self>, what: Expected<'_>) -> Result<Self> {
         if raw.kind() == "a string" {
             return Ok(Target::Named(reader.name(raw, "the name of a stream")?.into_owned()));
         }

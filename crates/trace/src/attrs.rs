@@ -1,12 +1,11 @@
 //! Reads the attributes of an op call.
 
-use std::fmt::Display;
-
 use millstream_types::nearest::nearest;
 use millstream_types::{AttrValue, Attrs, ScalarId, ScalarUse};
 
 use crate::error::Result;
-use crate::json::{Field, Raw, Reader};
+use crate::field::{Expected, Field};
+use crate::json::{Raw, Reader};
 use crate::literal::Literal;
 use crate::number::Number;
 use crate::schema_types::{Attributes, Float};
@@ -35,7 +34,7 @@ impl<'a> Field<'a> for Float {
     type Schema = Float;
     const WHAT: &'static str = "a number";
 
-    fn read(reader: &Reader<'a>, raw: Raw<'a, Self>, what: &dyn Display) -> Result<Self> {
+    fn read(reader: &Reader<'a>, raw: Raw<'a, Self>, what: Expected<'_>) -> Result<Self> {
         match attr(reader, raw.cast(), None)? {
             AttrValue::Float(x) => Ok(Float(x)),
             AttrValue::Int(n) => Ok(Float(n as f64)),

@@ -14,12 +14,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use millstream_types::Error;
-use millstream_types::nearest::nearest;
-use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::error::{MAX_ERRORS, Result, Site, TraceError, wrap};
+use crate::field::{Expected, Field, Fields};
 use crate::scan;
 use crate::schema_types::{Map, Name, Names};
 use crate::source::{Source, Span};
@@ -80,84 +79,6 @@ impl<T> Deref for At<'_, T> {
 
     fn deref(&self) -> &T {
         &self.value
-    }
-}
-
-/// A type of values in the file: how they are read, and their JSON Schema.
-pub(crate) trait Field<'a>: Sized {
-    type Schema: JsonSchema;
-    /// What is expected, for errors.
-    const WHAT: &'static str;
-    /// Reads a value of which `what` is expected.
-    fn read(reader: &Reader<'a>, raw: Raw<'a, Self>, what: &dyn Display) -> Result<Self>;
-}
-
-/// A type of objects with certain fields.
-pub(crate) trait Form<'a>: JsonSchema + Sized {
-    const NAME: &'static str;
-    fn of(fields: &Fields<'_, 'a>) -> Result<Self>;
-}
-
-impl<'a, F: Form<'a>> Field<'a> for F {
-    type Schema = F;
-    const WHAT: &'static str = F::NAME;
-
-    fn read(reader: &Reader<'a>, raw: Raw<'a, Self>, what: &dyn Display) -> Result<Self> {
-        F::of(&reader.fields(raw, what)?)
-    }
-}
-
-/// What a field of a form holds: a value, one that is read later, or either of them if the field
-/// may be absent.
-pub(crate) trait Slot<'a>: Sized {
-    fn fill(fields: &Fields<'_, 'a>, name: &str) -> Result<Option<Self>>;
-}
-
-impl<'a, T> Slot<'a> for Raw<'a, T> {
-    fn fill(fields: &Fields<'_, 'a>, name: &str) -> Result<Option<Self>> {
-        // A field that is null is absent.
-        let is_it = |(key, raw): &&(Key<'a>, Raw<'a, ()>)| key.name() == name && raw.text != "null";
-        Ok(fields.entries.iter().find(is_it).map(|(_, raw)| raw.cast()))
-    }
-}
-
-impl<'a, T: Field<'a>> Slot<'a> for At<'a, T> {
-    fn fill(fields: &Fields<'_, 'a>, name: &str) -> Result<Option<Self>> {
-        let Some(raw) = Raw::fill(fields, name)? else { return Ok(None) };
-        let what = format_args!("{} for '{name}'", T::WHAT);
-        T::read(fields.reader, raw, &what).map(|value| Some(At { text: raw.text, value }))
-    }
-}
-
-impl<'a, S: Slot<'a>> Slot<'a> for Option<S> {
-    fn fill(fields: &Fields<'_, 'a>, name: &str) -> Result<Option<Self>> {
-        S::fill(fields, name).map(Some)
-    }
-}
-
-/// The fields of an object that is read as a form.
-pub(crate) struct Fields<'r, 'a> {
-    reader: &'r Reader<'a>,
-    whole: &'a str,
-    pub(crate) entries: Entries<'a, ()>,
-}
-
-impl<'a> Fields<'_, 'a> {
-    /// Refuses other fields than these.
-    pub(crate) fn check(&self, what: &str, known: &[&'static str]) -> Result<()> {
-        let unknown = self.entries.iter().find(|(key, _)| !known.contains(&key.name()));
-        let Some((key, _)) = unknown else { return Ok(()) };
-        let error = self.reader.error(key.text, format!("unknown field '{}' in {what}", key.value));
-        Err(match nearest(key, known.iter().copied()) {
-            Some(name) => error.meant(Some(name)),
-            None => error.help(format!("known here: {}", known.join(", "))),
-        })
-    }
-
-    /// Reads the field of this name.
-    pub(crate) fn take<S: Slot<'a>>(&self, name: &str, what: &str) -> Result<S> {
-        S::fill(self, name)?
-            .ok_or_else(|| self.reader.error(self.whole, format!("'{name}' is missing in {what}")))
     }
 }
 
@@ -360,7 +281,7 @@ impl<'a> Reader<'a> {
 
     /// Reads a value.
     pub(crate) fn read<T: Field<'a>>(&self, raw: Raw<'a, T>) -> Result<T> {
-        T::read(self, raw, &T::WHAT)
+        T::read(self, raw, Expected { what: T::WHAT, field: "" })
     }
 
     /// Reads a string.

@@ -36,7 +36,7 @@ pub(crate) fn output<'a>(
     let OutputForm { dtype, shape, fill, values, file, key: in_file, rtol, atol, .. } =
         reader.read(raw)?;
     if let Some(shape) = &shape {
-        millstream_types::Layout::contiguous(&shape).map_err(|e| reader.wrap(shape.text, &e))?;
+        millstream_types::Layout::contiguous(shape).map_err(|e| reader.wrap(shape.text, &e))?;
     }
     let (dtype, shape) = (dtype.map(At::take), shape.map(At::take));
     let given = ElementFields { fill, values, file, key: in_file, random: None, normal: None };

@@ -10,7 +10,8 @@ use std::borrow::Cow;
 use millstream_types::{DType, DeviceId, Dims, StreamMode, StreamType};
 
 use crate::error::Result;
-use crate::json::{At, Fields, Form, Raw};
+use crate::field::{Fields, Form};
+use crate::json::{At, Raw};
 use crate::program::Placement;
 use crate::schema_types::{
     Attributes, Bytes, Float, Map, Name, Names, NestedRanks, OpName, Scalar, True, Values, Version,
@@ -35,10 +36,10 @@ macro_rules! forms {
             pub(crate) $field: $ty,)*
         }
 
-        impl<'a> crate::json::Form<'a> for $form<'a> {
+        impl<'a> crate::field::Form<'a> for $form<'a> {
             const NAME: &'static str = $what;
 
-            fn of(fields: &crate::json::Fields<'_, 'a>) -> crate::error::Result<Self> {
+            fn of(fields: &crate::field::Fields<'_, 'a>) -> crate::error::Result<Self> {
                 fields.check($what, &[$(crate::raw_form::forms!(@ $field $($name)?)),*])?;
                 $(let $field = fields.take(crate::raw_form::forms!(@ $field $($name)?), $what)?;)*
                 Ok($form { $($field,)* })

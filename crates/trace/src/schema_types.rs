@@ -4,7 +4,6 @@
 //! which names there are.
 
 use std::borrow::Cow;
-use std::fmt::Display;
 use std::marker::PhantomData;
 
 use millstream_types::nearest::nearest;
@@ -12,7 +11,8 @@ use millstream_types::{ByteCount, DType, DeviceId, Dims, StreamMode, StreamType}
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::error::Result;
-use crate::json::{At, Field, Raw, Reader};
+use crate::field::{Expected, Field};
+use crate::json::{At, Raw, Reader};
 
 /// Defines the schema of a type as that of another one.
 macro_rules! same_schema {
@@ -168,7 +168,7 @@ macro_rules! fields {
             type Schema = $schema;
             const WHAT: &'static str = $what;
 
-            fn read(reader: &Reader<'a>, raw: Raw<'a, Self>, what: &dyn Display) -> Result<Self> {
+            fn read(reader: &Reader<'a>, raw: Raw<'a, Self>, what: Expected<'_>) -> Result<Self> {
                 reader.$method(raw, what)
             }
         }
@@ -193,8 +193,8 @@ fields! {
 }
 
 impl<'a> Reader<'a> {
-    fn mode(&self, raw: Raw<'a, StreamMode>, what: impl Display) -> Result<StreamMode> {
-        let text = self.text(raw, &what)?;
+    fn mode(&self, raw: Raw<'a, StreamMode>, what: Expected<'_>) -> Result<StreamMode> {
+        let text = self.text(raw, what)?;
         MODES.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {
             let error = self.error(raw.text, format!("unknown stream mode '{text}'"));
             match nearest(&text, MODES.iter().map(|mode| mode.name())) {
@@ -204,15 +204,16 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn always_true(&self, raw: Raw<'a, True>, what: impl Display) -> Result<True> {
+    fn always_true(&self, raw: Raw<'a, True>, what: Expected<'_>) -> Result<True> {
         match raw.text {
             "true" => Ok(True),
             _ => Err(self.mismatch(raw.cast(), what)),
         }
     }
 
-    fn lengths(&self, raw: Raw<'a, Dims>, what: impl Display) -> Result<Dims> {
-        let list = self.list(raw.cast(), &what)?.into_iter();
-        list.map(|raw| self.size(raw, format_args!("a non-negative integer in {what}"))).collect()
+    fn lengths(&self, raw: Raw<'a, Dims>, what: Expected<'_>) -> Result<Dims> {
+        let list = self.list(raw.cast(), what)?.into_iter();
+        let of = format!("{} of non-negative integers", what.field);
+        list.map(|raw| self.size(raw, &of)).collect()
     }
 }

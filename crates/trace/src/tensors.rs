@@ -7,7 +7,8 @@ use millstream_types::{DType, Dims, Layout, TensorSpec};
 
 use crate::data::Data;
 use crate::error::{Result, Site};
-use crate::json::{At, Field, Raw, Reader};
+use crate::field::Field;
+use crate::json::{At, Raw, Reader};
 use crate::literal::Literal;
 use crate::meshes::{self, Meshes};
 use crate::number::{Number, int_range};

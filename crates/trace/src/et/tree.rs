@@ -57,7 +57,7 @@ pub(crate) struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// Returns the tree of nodes that are sorted by id, with their schemas. A node whose parent does
+    /// Returns the tree of these nodes, sorted by id, with their schemas. A node whose parent does
     /// not precede it counts as a root.
     pub(crate) fn new(nodes: &'a [NodeForm<'a>], schemas: &'a [String]) -> Tree<'a> {
         let by_id: HashMap<u64, usize> =

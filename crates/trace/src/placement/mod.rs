@@ -21,13 +21,12 @@ mod global;
 mod part;
 mod walk;
 
-use std::fmt::Display;
-
 use millstream_ops::OpRegistry;
 use millstream_types::AttrValue;
 
 use crate::error::{Result, TraceError};
-use crate::json::{Field, Raw, Reader};
+use crate::field::{Expected, Field};
+use crate::json::{Raw, Reader};
 use crate::program::{Action, Call, Placement, Program};
 
 /// The argument that stands for the position of a rank among the ranks of the call.
@@ -40,7 +39,7 @@ impl<'a> Field<'a> for Placement {
     type Schema = Vec<u32>;
     const WHAT: &'static str = "the ranks, a list of integers";
 
-    fn read(reader: &Reader<'a>, raw: Raw<'a, Self>, what: &dyn Display) -> Result<Self> {
+    fn read(reader: &Reader<'a>, raw: Raw<'a, Self>, what: Expected<'_>) -> Result<Self> {
         let mut ranks: Vec<u32> = Vec::new();
         for rank in reader.list::<u32>(raw.cast(), what)? {
             let next = reader.number(rank, "a rank, an integer of 0 or more")?;
