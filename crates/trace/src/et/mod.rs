@@ -302,16 +302,10 @@ impl Run<'_> {
     /// Imports an op: lowers it to calls, or skips it if the options allow that.
     fn op(&mut self, node: &NodeForm<'_>, schema: &str, source: &Source) -> Result<()> {
         let id = node.id.unwrap_or_default();
-        let error = |message: String| TraceError::at(source, node_span(id), message);
-        let (inputs, outputs) =
-            match value::inputs(node).and_then(|i| Ok((i, value::outputs(node)?))) {
-                Ok(both) => both,
-                Err(fault) if self.import.options.structural => {
-                    self.skip(id, schema, fault, 0);
-                    return Ok(());
-                }
-                Err(fault) => return Err(error(fault)),
-            };
+        let args = value::inputs(node).and_then(|inputs| Ok((inputs, value::outputs(node)?)));
+        let (args, fault) =
+            args.map_or_else(|fault| (None, Some(fault)), |args| (Some(args), None));
+        let (inputs, outputs) = args.unwrap_or_default();
         let mut seen = Vec::new();
         value::tensors(&inputs, &mut seen);
         value::tensors(&outputs, &mut seen);
@@ -326,9 +320,10 @@ impl Run<'_> {
                 parsed
             }
         };
-        let done = match signature {
-            Some(signature) => lower::node(&mut self.import, &signature, &inputs, &results),
-            None => Err(Refusal::Wrong(format!("'{schema}' is not the schema of an op"))),
+        let done = match (fault, signature) {
+            (Some(fault), _) => Err(fault.into()),
+            (_, Some(signature)) => lower::node(&mut self.import, &signature, &inputs, &results),
+            (_, None) => Err(Refusal::Wrong(format!("'{schema}' is not the schema of an op"))),
         };
         match done {
             Ok(()) => {
