@@ -17,16 +17,24 @@ impl<R: Read> Json<R> {
         Json { from: BufReader::with_capacity(1 << 18, from) }
     }
 
+    /// Returns the bytes that follow.
+    ///
+    /// # Errors
+    /// The text cannot be read, or has ended.
+    fn rest(&mut self) -> io::Result<&[u8]> {
+        match self.from.fill_buf()? {
+            [] => Err(ErrorKind::UnexpectedEof.into()),
+            bytes => Ok(bytes),
+        }
+    }
+
     /// Returns the next byte that is no blank.
     ///
     /// # Errors
     /// The text cannot be read, or has ended.
     fn next(&mut self) -> io::Result<u8> {
         loop {
-            let bytes = self.from.fill_buf()?;
-            if bytes.is_empty() {
-                return Err(ErrorKind::UnexpectedEof.into());
-            }
+            let bytes = self.rest()?;
             let blanks = bytes.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
             let next = bytes.get(blanks).copied();
             self.from.consume(blanks);
@@ -75,10 +83,7 @@ impl<R: Read> Json<R> {
         self.next()?;
         let mut scan = Scan::default();
         loop {
-            let bytes = self.from.fill_buf()?;
-            if bytes.is_empty() {
-                return Err(ErrorKind::UnexpectedEof.into());
-            }
+            let bytes = self.rest()?;
             let end = bytes.iter().position(|byte| scan.ends_before(*byte));
             let count = end.unwrap_or(bytes.len());
             keep(&bytes[..count]);

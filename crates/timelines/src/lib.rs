@@ -102,8 +102,15 @@ pub fn recognise(path: &Path) -> Result<Option<Format>> {
 /// The file cannot be read, is no timeline, or is damaged; the execution trace is not one, or no
 /// node of it is in the timeline; there is no such range.
 pub fn read(path: &Path, options: &Options) -> Result<Timeline> {
-    let found = recognise(path)?;
-    let input = Input::open(path)?;
+    of_input(path, recognise(path)?, Input::open(path)?, options)
+}
+
+fn of_input(
+    path: &Path,
+    found: Option<Format>,
+    input: Input,
+    options: &Options,
+) -> Result<Timeline> {
     let Some(format) = found else {
         let message = "it is no timeline that is known";
         let help =
@@ -182,22 +189,11 @@ fn of_recording(path: &Path, mut recording: Recording, options: &Options) -> Res
 /// # Errors
 /// The same as those of [`read`].
 pub fn read_bytes(name: &str, bytes: Vec<u8>) -> Result<Timeline> {
-    let path = Path::new(name);
     let bytes = Arc::from(bytes);
     let found = format::of(Input::of(name, Arc::clone(&bytes))?)?;
     let input = Input::of(name, bytes)?;
     match found {
-        Some(Format::Kineto) => of_recording(path, kineto::read(input)?, &Options::default()),
-        Some(found @ (Format::Chakra | Format::ChakraJson)) => {
-            let profile = chakra::read(input, found == Format::ChakraJson)?;
-            Ok(Timeline { profile, ..Timeline::default() })
-        }
-        Some(Format::Streams) => {
-            let (recording, links) = streams::read(input)?;
-            Ok(of_streams(path, &recording, links))
-        }
-        Some(Format::Nsys | Format::ExecutionTrace) | None => {
-            Err(input.error("it is no timeline that can be read from memory"))
-        }
+        Some(Format::Nsys) => Err(input.error("it is a database, which is not read from memory")),
+        found => of_input(Path::new(name), found, input, &Options::default()),
     }
 }

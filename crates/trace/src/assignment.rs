@@ -10,6 +10,7 @@
 //! is a compute stream, by its index, or a stream that the program or the assignment declares. Of
 //! several rules that hold for a call, the last one counts.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
@@ -20,7 +21,8 @@ use millstream_types::{StreamMode, StreamType};
 use serde_json::Value;
 
 use crate::error::{Result, Site, TraceError};
-use crate::json::{Raw, Reader};
+use crate::field::{Expected, Field};
+use crate::json::{At, Raw, Reader};
 use crate::load::LoadOptions;
 use crate::program::{Action, Body, Program, Statement, Stream, StreamRef};
 use crate::raw_form::{StreamForm, forms};
@@ -31,24 +33,24 @@ use crate::streams::streams;
 
 forms! {
     /// An assignment of calls to streams.
-    AssignmentForm "Assignment" {
+    AssignmentForm "Assignment" "an assignment" {
         /// A comment on the assignment.
-        note: String,
+        note: Option<At<'a, Cow<'a, str>>>,
         /// Streams that the program does not declare, by name.
-        streams: Map<StreamForm<'a>>,
+        streams: Option<Raw<'a, Map<StreamForm<'a>>>>,
         /// The rules, of which the last one counts that holds for a call.
-        assign: Vec<RuleForm<'a>>,
+        assign: Raw<'a, Vec<RuleForm<'a>>>,
     }
     /// A rule: which calls go to which stream.
-    RuleForm "Rule" {
+    RuleForm "Rule" "a rule" {
         /// The names of ops.
-        op: Names,
+        op: Option<Raw<'a, Names>>,
         /// A line or node, or the first and the last one.
-        at: Vec<u32>,
+        at: Option<At<'a, Place>>,
         /// The stream.
-        stream: String,
+        stream: At<'a, Target>,
         /// A comment on the rule.
-        note: String,
+        note: Option<At<'a, Cow<'a, str>>>,
     }
 }
 
@@ -207,16 +209,15 @@ pub fn assign(program: &mut Program, path: &Path, options: &LoadOptions) -> Resu
 
 /// Reads the declared streams and the rules, with the place of an error that concerns all of them.
 fn parse(reader: &Reader<'_>) -> Result<(Vec<Stream>, Vec<Rule>, Site)> {
-    let raw = reader.root::<AssignmentForm<'_>>()?;
-    let form = reader.object(raw, "an assignment")?;
+    let raw = reader.root()?;
+    let form: AssignmentForm<'_> = reader.read(raw)?;
     let (declared, _) = streams(reader, form.streams)?;
-    let rules = reader.require(form.assign, raw, "assign", "an assignment")?;
     let mut read = Vec::new();
-    for raw in reader.list(rules, "rules, a list of objects")? {
+    for raw in reader.list(form.assign, "rules, a list of objects")? {
         let read_rule = rule(reader, raw);
         read.extend(reader.recover(read_rule)?);
     }
-    Ok((declared, read, Site { source: reader.source.clone(), span: reader.span(raw) }))
+    Ok((declared, read, reader.site(raw.text)))
 }
 
 /// A rule with the stream of the program that its calls go to.
@@ -275,47 +276,52 @@ fn apply(reader: &Reader<'_>, program: &mut Program) -> Result<()> {
 }
 
 fn rule<'a>(reader: &Reader<'a>, raw: Raw<'a, RuleForm<'a>>) -> Result<Rule> {
-    let form = reader.object(raw, "a rule")?;
-    let ops = match form.op {
-        None => None,
-        Some(op) => {
-            let list = reader.names(op, "the name of an op or a list of them")?;
-            let names = list.into_iter().map(|op| Ok(reader.name(op, "an op")?.into_owned()));
-            Some(names.collect::<Result<_>>()?)
-        }
-    };
-    const PLACE: &str = "a line or node, or a list of the first and the last";
-    let at = match form.at {
-        None => None,
-        Some(at) if at.kind() == "a number" => {
-            let place: u32 = reader.number(at.cast::<u32>(), PLACE)?;
-            Some((place, place))
-        }
-        Some(at) => match reader.number::<(u32, u32)>(at.cast(), PLACE)? {
-            (from, to) if from <= to => Some((from, to)),
-            _ => return Err(reader.error(at, "the first place is behind the last")),
-        },
-    };
-    if ops.is_none() && at.is_none() {
-        let error = reader.error(raw, "the rule names neither an op nor a place");
+    let RuleForm { op, at, stream, .. } = reader.read(raw)?;
+    if op.is_none() && at.is_none() {
+        let error = reader.error(raw.text, "the rule names neither an op nor a place");
         return Err(error.help("give it 'op', 'at', or both"));
     }
-    let wanted = reader.require(form.stream, raw, "stream", "a rule")?;
-    let target = match wanted.kind() {
-        "a string" => Target::Named(reader.name(wanted, "the name of a stream")?.into_owned()),
-        _ => {
-            let what = "the index of a compute stream, or a name";
-            let index = reader.number(wanted.cast::<u32>(), what)?;
-            if index >= MAX_COMPUTE {
-                return Err(reader.error(wanted, too_large(index.into())));
-            }
-            Target::Compute(index)
-        }
+    let names = |op: Raw<'a, Names>| {
+        let list = reader.names(op, "the name of an op or a list of them")?.into_iter();
+        list.map(|op| Ok(reader.name(op, "an op")?.into_owned())).collect()
     };
-    let source = || reader.source.clone();
-    let site = Site { source: source(), span: reader.span(raw) };
-    let target_site = Site { source: source(), span: reader.span(wanted) };
-    Ok(Rule { ops, at, target, site, target_site })
+    let (site, target_site) = (reader.site(raw.text), reader.site(stream.text));
+    let (ops, at) = (op.map(names).transpose()?, at.map(|place| (place.0, place.1)));
+    Ok(Rule { ops, at, target: stream.take(), site, target_site })
+}
+
+/// A line or node, or the first and the last one.
+pub(crate) struct Place(u32, u32);
+
+impl<'a> Field<'a> for Place {
+    type Schema = Vec<u32>;
+    const WHAT: &'static str = "a line or node, or a list of the first and the last";
+
+    fn read(reader: &Reader<'a>, raw: Raw<'a, Self>, what: Expected<'_>) -> Result<Self> {
+        if raw.kind() == "a number" {
+            let place = reader.number(raw.cast(), what)?;
+            return Ok(Place(place, place));
+        }
+        match reader.number::<(u32, u32)>(raw.cast(), what)? {
+            (from, to) if from <= to => Ok(Place(from, to)),
+            _ => Err(reader.error(raw.text, "the first place is behind the last")),
+        }
+    }
+}
+
+impl<'a> Field<'a> for Target {
+    type Schema = String;
+    const WHAT: &'static str = "the index of a compute stream, or a name";
+
+    fn read(reader: &Reader<'a>, raw: Raw<'a, Self>, what: Expected<'_>) -> Result<Self> {
+        if raw.kind() == "a string" {
+            return Ok(Target::Named(reader.name(raw, "the name of a stream")?.into_owned()));
+        }
+        match reader.number::<u32>(raw.cast(), what)? {
+            index if index < MAX_COMPUTE => Ok(Target::Compute(index)),
+            index => Err(reader.error(raw.text, too_large(index.into()))),
+        }
+    }
 }
 
 fn too_large(index: u64) -> String {

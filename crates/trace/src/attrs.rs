@@ -4,6 +4,7 @@ use millstream_types::nearest::nearest;
 use millstream_types::{AttrValue, Attrs, ScalarId, ScalarUse};
 
 use crate::error::Result;
+use crate::field::{Expected, Field};
 use crate::json::{Raw, Reader};
 use crate::literal::Literal;
 use crate::number::Number;
@@ -18,23 +19,27 @@ pub(crate) fn attrs<'a>(
     raw: Option<Raw<'a, Attributes>>,
     scalars: Option<&[String]>,
 ) -> Result<Attrs> {
-    let entries = reader.optional_entries(raw, "arguments, by name")?;
+    let entries = reader.map(raw.map(Raw::cast), "arguments, by name")?;
     if let Some((key, _)) = entries.get(MAX_ATTRS) {
-        return Err(reader.key_error(key, format!("more than {MAX_ATTRS} arguments")));
+        return Err(reader.error(key.text, format!("more than {MAX_ATTRS} arguments")));
     }
     let mut attrs = Attrs::new();
     for (key, raw) in entries {
-        attrs.set(key.name.to_string(), attr(reader, raw, scalars)?);
+        attrs.set(key.to_string(), attr(reader, raw, scalars)?);
     }
     Ok(attrs)
 }
 
-/// Reads a floating-point number.
-pub(crate) fn float<'a>(reader: &Reader<'a>, raw: Raw<'a, Float>) -> Result<f64> {
-    match attr(reader, raw.cast(), None)? {
-        AttrValue::Float(x) => Ok(x),
-        AttrValue::Int(n) => Ok(n as f64),
-        _ => Err(reader.error(raw, format!("expected a number, got {}", raw.kind()))),
+impl<'a> Field<'a> for Float {
+    type Schema = Float;
+    const WHAT: &'static str = "a number";
+
+    fn read(reader: &Reader<'a>, raw: Raw<'a, Self>, what: Expected<'_>) -> Result<Self> {
+        match attr(reader, raw.cast(), None)? {
+            AttrValue::Float(x) => Ok(Float(x)),
+            AttrValue::Int(n) => Ok(Float(n as f64)),
+            _ => Err(reader.mismatch(raw.cast(), what)),
+        }
     }
 }
 
@@ -55,15 +60,16 @@ fn attr<'a>(
             }
         }
         "an object" | "null" => {
-            let expected = "expected a number, a boolean, a string or a list of numbers";
-            Err(reader.error(raw, format!("{expected}, got {}", raw.kind())))
+            Err(reader.mismatch(raw, "a number, a boolean, a string or a list of numbers"))
         }
         kind => {
             let literal = Literal::scan(reader.source, reader.range(raw.text), None)?;
             if literal.shape().len() > 1 {
-                return Err(reader.error(raw, "expected a list of numbers, got a list of lists"));
+                return Err(
+                    reader.error(raw.text, "expected a list of numbers, got a list of lists")
+                );
             }
-            reader.count(raw, literal.count())?;
+            reader.count(raw.text, literal.count())?;
             let mut numbers = Vec::with_capacity(literal.count());
             literal.each(|number| {
                 numbers.push(number);
@@ -71,14 +77,14 @@ fn attr<'a>(
             })?;
             match (kind, &*numbers) {
                 ("a list", list) => list_of(list).ok_or_else(|| {
-                    reader.error(raw, "expected a list of numbers that fit in 64 bits")
+                    reader.error(raw.text, "expected a list of numbers that fit in 64 bits")
                 }),
                 (_, &[Number::Bool(b)]) => Ok(AttrValue::Bool(b)),
                 (_, &[Number::Float(x)]) => Ok(AttrValue::Float(x)),
                 (_, &[Number::Int(n)]) => i64::try_from(n)
                     .map(AttrValue::Int)
-                    .map_err(|_| reader.error(raw, "this integer does not fit in 64 bits")),
-                _ => Err(reader.error(raw, "expected a number")),
+                    .map_err(|_| reader.error(raw.text, "this integer does not fit in 64 bits")),
+                _ => Err(reader.error(raw.text, "expected a number")),
             }
         }
     }
@@ -92,7 +98,7 @@ fn scalar<'a>(
     name: &str,
 ) -> Result<AttrValue> {
     let Some(found) = scalars.iter().position(|scalar| scalar == name) else {
-        let error = reader.error(raw, format!("the executable has no scalar '{name}'"));
+        let error = reader.error(raw.text, format!("the executable has no scalar '{name}'"));
         return Err(match nearest(name, scalars.iter().map(String::as_str)) {
             Some(close) => error.meant(Some(close)),
             None => error.help("declare it: \"scalars\": { NAME: NUMBER }"),

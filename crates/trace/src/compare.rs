@@ -134,7 +134,10 @@ impl Comparison {
 
     /// Adds the errors of a floating-point value; returns whether it is within the tolerance.
     pub(crate) fn note(&mut self, actual: f64, expected: f64) -> bool {
-        let (abs, rel, ok) = float_error(actual, expected, self.rtol, self.atol);
+        self.add(float_error(actual, expected, self.rtol, self.atol))
+    }
+
+    fn add(&mut self, (abs, rel, ok): (f64, f64, bool)) -> bool {
         self.max_abs = self.max_abs.max(abs);
         self.max_rel = self.max_rel.max(rel);
         self.mismatches += usize::from(!ok);
@@ -175,7 +178,7 @@ pub fn compare(
     for (n, offset) in ElementIter::new(&spec.layout).enumerate() {
         let got = actual.get(offset * size..(offset + 1) * size);
         let want = expected.get(n * size..(n + 1) * size);
-        let (abs, rel, ok) = match (got, want) {
+        let error = match (got, want) {
             (Some(a), Some(e)) if dtype.is_float() => {
                 let (a, e) = (read_float(a, dtype), read_float(e, dtype));
                 float_error(a, e, result.rtol, result.atol)
@@ -191,11 +194,7 @@ pub fn compare(
             }
             _ => (f64::INFINITY, f64::INFINITY, false),
         };
-        result.max_abs = result.max_abs.max(abs);
-        result.max_rel = result.max_rel.max(rel);
-        if !ok {
-            result.mismatches += 1;
-            result.ok = false;
+        if !result.add(error) {
             result.first.get_or_insert_with(|| Mismatch::Element {
                 index: unravel_index(n, spec.shape()),
                 actual: show(got),

@@ -5,17 +5,15 @@ use std::collections::HashMap;
 use millstream_types::layout::contiguous_strides;
 use millstream_types::{ByteCount, Error, Layout, TensorSpec};
 
-use crate::attrs::float;
 use crate::error::Result;
-use crate::json::{Entries, Key, Raw, Reader};
+use crate::json::{At, Entries, Key, Raw, Reader};
 use crate::meshes::{self, Meshes};
 use crate::program::{Block, Executable, ExecutableRef, Input, Returned, Value, ValueRef};
-use crate::raw_form::{ExecutableForm, InputForm, ReturnedForm, StatementForm};
+use crate::raw_form::{ExecutableForm, InputForm, OutputForm, ReturnedForm, StatementForm};
 use crate::schema_types::{Float, Map};
 use crate::statements::Statements;
 use crate::streams::StreamNames;
 use crate::symbol_table::SymbolTable;
-use crate::tensors::lengths;
 
 /// The declarations that the program and its executables refer to.
 pub(crate) struct Table<'r, 'a> {
@@ -49,13 +47,13 @@ impl<'a> Table<'_, 'a> {
         let tensors = self.tensors();
         let (list, by_name, users) = (Vec::new(), HashMap::new(), HashMap::new());
         let mut all = Executables { list, by_name, users };
-        for (key, raw) in self.reader.optional_entries(raw, "executables, by name")? {
-            let made = self.executable(&tensors, &key, raw.cast())?;
+        for (key, raw) in self.reader.map(raw, "executables, by name")? {
+            let made = self.executable(&tensors, &key, raw)?;
             let executable = ExecutableRef(all.list.len() as u32);
             for value in &made.bound {
                 all.users.entry(*value).or_default().push(executable);
             }
-            all.by_name.insert(key.name.into_owned(), executable);
+            all.by_name.insert(key.take().into_owned(), executable);
             all.list.push(made);
         }
         Ok(all)
@@ -68,44 +66,45 @@ impl<'a> Table<'_, 'a> {
         raw: Raw<'a, ExecutableForm<'a>>,
     ) -> Result<Executable> {
         let reader = self.reader;
-        let form = reader.object(raw, "an executable")?;
-        let program = reader.require(form.program, raw, "program", "an executable")?;
+        let form = reader.read(raw)?;
         let mut symbols = SymbolTable::new(tensors, &mut self.values, true);
         let mut inputs = Vec::new();
-        for (key, raw) in reader.optional_entries(form.inputs, "inputs, by name")? {
-            let value = symbols.input(&key.name, reader.key_span(&key));
-            let input = input(reader, self.meshes, key.name.into_owned(), value, raw.cast());
+        for (key, raw) in reader.map(form.inputs, "inputs, by name")? {
+            let value = symbols.input(&key, reader.span(key.text));
+            let input = input(reader, self.meshes, key.take().into_owned(), value, raw);
             inputs.extend(reader.recover(input)?);
         }
-        let scalars = scalars(reader, form.scalars)?;
+        let scalar = |(key, raw): (Key<'a>, Raw<'a, Float>)| {
+            Ok((key.take().into_owned(), reader.read(raw)?.0))
+        };
+        let scalars = reader.map(form.scalars, "numbers, by scalar")?.into_iter().map(scalar);
+        let scalars = scalars.collect::<Result<Vec<(String, f64)>>>()?;
         let names = scalars.iter().map(|(name, _)| name.clone()).collect();
         let mut statements =
             Statements::new(reader, self.streams, self.meshes, symbols, None, names);
-        let block = statements.block(program)?;
-        let mut symbols = statements.into_symbols();
+        let block = statements.block(form.program)?;
+        let mut symbols = statements.symbols;
         let mut results = Vec::new();
-        for (key, raw) in reader.optional_entries(form.outputs, "outputs, by name")? {
-            let found = symbols.find(&key.name);
-            let value = found.map_err(|e| e.at(|message| reader.key_error(&key, message)))?;
-            let form = reader.object(raw.cast::<ReturnedForm<'a>>(), "an output")?;
-            let device = form.device.map(|d| reader.parse(d, "a device such as cpu:0"));
+        for (key, raw) in reader.map(form.outputs, "outputs, by name")? {
+            let found = symbols.find(&key);
+            let value = found.map_err(|e| e.at(|message| reader.error(key.text, message)))?;
+            let ReturnedForm { dtype, shape, device, .. } = reader.read(raw)?;
             results.push(Returned {
-                name: key.name.to_string(),
+                name: key.to_string(),
                 value,
-                dtype: form.dtype.map(|d| reader.parse(d, "a dtype")).transpose()?,
-                shape: form.shape.map(|s| lengths(reader, s, "a shape")).transpose()?,
-                device: device.transpose()?,
-                span: reader.key_span(&key),
+                dtype: dtype.map(At::take),
+                shape: shape.map(At::take),
+                device: device.map(At::take),
+                span: reader.span(key.text),
             });
         }
         let mut remat = Vec::new();
-        for (key, raw) in reader.optional_entries(form.remat, "bytes, by device")? {
-            let device =
-                key.name.parse().map_err(|e: Error| reader.key_error(&key, e.to_string()))?;
-            let ByteCount(bytes) = reader.parse(raw, "a number of bytes, as in \"512MiB\"")?;
+        for (key, raw) in reader.map(form.remat, "bytes, by device")? {
+            let device = key.parse().map_err(|e: Error| reader.error(key.text, e.to_string()))?;
+            let ByteCount(bytes) = reader.read(raw.cast())?;
             remat.push((device, bytes));
         }
-        let (name, span) = (key.name.to_string(), reader.key_span(key));
+        let (name, span) = (key.to_string(), reader.span(key.text));
         let bound = symbols.into_uses();
         Ok(Executable { name, inputs, scalars, block, results, bound, remat, span })
     }
@@ -115,7 +114,7 @@ impl<'a> Table<'_, 'a> {
         &mut self,
         raw: Raw<'a, Vec<StatementForm<'a>>>,
         executables: &Executables,
-        outputs: &Entries<'a, ()>,
+        outputs: &Entries<'a, OutputForm<'a>>,
     ) -> Result<(Block, Vec<Option<ValueRef>>)> {
         let tensors = self.tensors();
         let symbols = SymbolTable::new(&tensors, &mut self.values, false);
@@ -124,27 +123,15 @@ impl<'a> Table<'_, 'a> {
         let mut statements =
             Statements::new(self.reader, streams, meshes, symbols, all, Vec::new());
         let block = statements.block(raw)?;
-        let mut symbols = statements.into_symbols();
+        let mut symbols = statements.symbols;
         let finals = outputs.iter().map(|(key, _)| {
-            let found = symbols.find(&key.name);
-            let found = found.map_err(|e| e.at(|why| self.reader.key_error(key, why)));
+            let found = symbols.find(key);
+            let found = found.map_err(|e| e.at(|why| self.reader.error(key.text, why)));
             self.reader.recover(found)
         });
         let finals = finals.collect::<Result<_>>()?;
         Ok((block, finals))
     }
-}
-
-/// Reads the scalars of an executable.
-fn scalars<'a>(
-    reader: &Reader<'a>,
-    raw: Option<Raw<'a, Map<Float>>>,
-) -> Result<Vec<(String, f64)>> {
-    let entries = reader.optional_entries(raw, "numbers, by scalar")?;
-    let scalar = |(key, raw): (Key<'a>, Raw<'a, ()>)| {
-        Ok((key.name.into_owned(), float(reader, raw.cast())?))
-    };
-    entries.into_iter().map(scalar).collect()
 }
 
 /// Reads the declaration of an input.
@@ -155,21 +142,15 @@ fn input<'a>(
     value: ValueRef,
     raw: Raw<'a, InputForm<'a>>,
 ) -> Result<Input> {
-    let form = reader.object(raw, "an input")?;
-    let dtype = reader.require(form.dtype, raw, "dtype", "an input")?;
-    let dtype = reader.parse(dtype, "a dtype")?;
-    let shape_raw = reader.require(form.shape, raw, "shape", "an input")?;
-    let shape = lengths(reader, shape_raw, "a shape")?;
-    let held = meshes.held(reader, form.mesh, form.sbp)?;
-    meshes::check_dense(reader, held.as_ref(), form.strides.map(Raw::cast))?;
-    let layout_span = form.strides.unwrap_or(shape_raw);
-    let strides = match form.strides {
-        Some(raw) => lengths(reader, raw, "strides")?,
-        None => contiguous_strides(&shape).map_err(|e| reader.wrap(layout_span, &e))?,
-    };
-    let spec = Layout::strided(&shape, &strides, 0)
-        .and_then(|layout| TensorSpec::new(dtype, layout))
-        .map_err(|e| reader.wrap(layout_span, &e))?;
-    let device = form.device.map(|d| reader.parse(d, "a device such as cpu:0")).transpose()?;
-    Ok(Input { name, value, spec, device, held })
+    let InputForm { dtype, shape, strides, device, mesh, sbp, .. } = reader.read(raw)?;
+    let held = meshes.held(reader, mesh, sbp)?;
+    let given = strides.as_ref().map(|strides| strides.text);
+    meshes::check_dense(reader, held.as_ref(), given)?;
+    let text = given.unwrap_or(shape.text);
+    let strides = strides.map_or_else(|| contiguous_strides(&shape), |strides| Ok(strides.take()));
+    let spec = strides
+        .and_then(|strides| Layout::strided(&shape, &strides, 0))
+        .and_then(|layout| TensorSpec::new(*dtype, layout))
+        .map_err(|e| reader.wrap(text, &e))?;
+    Ok(Input { name, value, spec, device: device.map(At::take), held })
 }

@@ -3,16 +3,12 @@
 //! The result serves to protect these files from the command's outputs, so it may name too many:
 //! files that do not exist yet but would be read, and files of a trace with mistakes.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-
-use flate2::bufread::MultiGzDecoder;
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::et::sidecar_notes;
 use crate::expand::{Entry, Format, expand, format_of_file};
 use crate::load::LoadOptions;
+use crate::read::read_text;
 
 /// Returns the file itself and all files beside it that loading it may read: the sidecar notes of
 /// an execution trace, and the files of tensors that a native trace names. A directory stands for
@@ -45,84 +41,27 @@ pub fn input_files(path: impl AsRef<Path>) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the text of every field `file`, up to the first error of syntax.
+/// Returns the text of every field `file`.
 fn named(path: &Path) -> Vec<String> {
-    let mut names = Vec::new();
-    let Ok(file) = File::open(path) else { return names };
-    let mut file = BufReader::new(file);
-    let zipped = file.fill_buf().is_ok_and(|start| start.starts_with(&[0x1f, 0x8b]));
-    let text: Box<dyn Read> =
-        if zipped { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
-    let text = BufReader::new(text.take(LoadOptions::default().max_bytes));
-    let mut json = serde_json::Deserializer::from_reader(text);
+    let (mut names, mut is_file) = (Vec::new(), false);
     // Loading the trace reports the error.
-    let _ = Names { names: &mut names, is_file: false }.deserialize(&mut json);
+    let Ok(source) = read_text(path, LoadOptions::default().max_bytes) else { return names };
+    let mut rest = source.text();
+    while let Some((before, after)) = rest.split_once('"') {
+        let mut is_escaped = false;
+        let end = after.bytes().position(|byte| {
+            let ends = byte == b'"' && !is_escaped;
+            is_escaped = byte == b'\\' && !is_escaped;
+            ends
+        });
+        let Some(end) = end else { break };
+        let text = serde_json::from_str(&rest[before.len()..before.len() + end + 2]);
+        let text: String = text.unwrap_or_default();
+        let is_value = before.trim() == ":";
+        if is_file && is_value {
+            names.push(text.clone());
+        }
+        (is_file, rest) = (text == "file" && !is_value, &after[end + 1..]);
+    }
     names
-}
-
-/// Collects the text of a value, if it is that of a field `file`, or those below it.
-struct Names<'a> {
-    names: &'a mut Vec<String>,
-    is_file: bool,
-}
-
-impl Names<'_> {
-    fn below(&mut self, key: Option<&str>) -> Names<'_> {
-        Names { names: self.names, is_file: key == Some("file") }
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Names<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        from.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Names<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<String>()? {
-            map.next_value_seed(self.below(Some(&key)))?;
-        }
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
-        while list.next_element_seed(self.below(None))?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        if self.is_file {
-            self.names.push(text.to_owned());
-        }
-        Ok(())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
 }

@@ -7,19 +7,20 @@
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::ops::{Deref, Range};
+use std::str::FromStr;
 use std::sync::Arc;
 
 use millstream_types::Error;
-use millstream_types::nearest::nearest;
-use serde::de::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::error::{MAX_ERRORS, Result, TraceError, wrap};
-use crate::raw_form::Form;
+use crate::error::{MAX_ERRORS, Result, Site, TraceError, wrap};
+use crate::field::{Expected, Field, Fields};
 use crate::scan;
-use crate::schema_types::{Name, Names};
+use crate::schema_types::{Map, Name, Names};
 use crate::source::{Source, Span};
 use crate::syntax::syntax;
 
@@ -30,7 +31,7 @@ pub(crate) struct Raw<'a, T: ?Sized> {
 }
 
 impl<'a, T: ?Sized> Raw<'a, T> {
-    fn new(text: &'a str) -> Raw<'a, T> {
+    pub(crate) fn new(text: &'a str) -> Raw<'a, T> {
         Raw { text, form: PhantomData }
     }
 
@@ -59,17 +60,35 @@ impl<T: ?Sized> Clone for Raw<'_, T> {
 }
 impl<T: ?Sized> Copy for Raw<'_, T> {}
 
-impl<'de: 'a, 'a, T: ?Sized> Deserialize<'de> for Raw<'a, T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        <&'a RawValue>::deserialize(deserializer).map(|raw| Raw::new(raw.get()))
+/// A value with the part of the text that it was read from.
+#[derive(Clone)]
+pub(crate) struct At<'a, T> {
+    pub(crate) text: &'a str,
+    pub(crate) value: T,
+}
+
+impl<T> At<'_, T> {
+    /// Returns the value without its place.
+    pub(crate) fn take(self) -> T {
+        self.value
+    }
+}
+
+impl<T> Deref for At<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
     }
 }
 
 /// A key of an object.
-#[derive(Clone)]
-pub(crate) struct Key<'a> {
-    pub(crate) name: Cow<'a, str>,
-    text: &'a str,
+pub(crate) type Key<'a> = At<'a, Cow<'a, str>>;
+
+impl Key<'_> {
+    pub(crate) fn name(&self) -> &str {
+        &self.value
+    }
 }
 
 /// The entries of an object, in the order of the file, with unique keys.
@@ -125,11 +144,16 @@ impl<'a> Reader<'a> {
         if body.trim_ascii().is_empty() {
             return Err(self.fail(0..0, "the file is empty".to_owned()));
         }
-        serde_json::from_str(body).map_err(|e| self.syntax(body, &e))
+        let whole: &RawValue = serde_json::from_str(body).map_err(|e| self.syntax(body, &e))?;
+        Ok(Raw::new(whole.get()))
     }
 
-    pub(crate) fn span<T: ?Sized>(&self, raw: Raw<'a, T>) -> Span {
-        self.source.span(self.range(raw.text))
+    pub(crate) fn span(&self, part: &str) -> Span {
+        self.source.span(self.range(part))
+    }
+
+    pub(crate) fn site(&self, part: &str) -> Site {
+        Site { source: self.source.clone(), span: self.span(part) }
     }
 
     pub(crate) fn range(&self, part: &str) -> Range<usize> {
@@ -142,37 +166,26 @@ impl<'a> Reader<'a> {
         TraceError::at(self.source, self.source.span(range), message)
     }
 
-    pub(crate) fn error<T: ?Sized>(
-        &self,
-        raw: Raw<'a, T>,
-        message: impl Into<String>,
-    ) -> TraceError {
-        self.fail(self.range(raw.text), message.into())
+    /// Returns an error at a part of the text.
+    pub(crate) fn error(&self, part: &str, message: impl Into<String>) -> TraceError {
+        self.fail(self.range(part), message.into())
     }
 
-    pub(crate) fn key_error(&self, key: &Key<'a>, message: impl Into<String>) -> TraceError {
-        self.fail(self.range(key.text), message.into())
+    pub(crate) fn wrap(&self, part: &str, error: &Error) -> TraceError {
+        wrap(self.source, self.span(part), error)
     }
 
-    pub(crate) fn key_span(&self, key: &Key<'a>) -> Span {
-        self.source.span(self.range(key.text))
-    }
-
-    pub(crate) fn wrap<T: ?Sized>(&self, raw: Raw<'a, T>, error: &Error) -> TraceError {
-        wrap(self.source, self.span(raw), error)
-    }
-
-    fn mismatch<T: ?Sized>(&self, raw: Raw<'a, T>, what: &str) -> TraceError {
-        self.error(raw, format!("expected {what}, got {}", raw.kind()))
+    pub(crate) fn mismatch(&self, raw: Raw<'a, ()>, what: impl Display) -> TraceError {
+        self.error(raw.text, format!("expected {what}, got {}", raw.kind()))
     }
 
     /// Converts an error of `serde_json` in this part of the text.
-    pub(crate) fn syntax(&self, part: &str, error: &serde_json::Error) -> TraceError {
+    fn syntax(&self, part: &str, error: &serde_json::Error) -> TraceError {
         syntax(self.source, (self.range(part).start, part), error)
     }
 
     /// Counts items against the bound of the whole file.
-    pub(crate) fn count<T: ?Sized>(&self, raw: Raw<'a, T>, items: usize) -> Result<()> {
+    pub(crate) fn count(&self, part: &str, items: usize) -> Result<()> {
         match self.remaining.get().checked_sub(items) {
             Some(remaining) => {
                 self.remaining.set(remaining);
@@ -180,123 +193,82 @@ impl<'a> Reader<'a> {
             }
             None => {
                 self.remaining.set(0);
-                Err(self.too_many(raw))
+                Err(self.error(part, format!("more than {} items in one file", self.max_items)))
             }
         }
     }
 
-    fn too_many<T: ?Sized>(&self, raw: Raw<'a, T>) -> TraceError {
-        self.error(raw, format!("more than {} items in one file", self.max_items))
-    }
-
-    /// Converts an error of a scan: too many parts, or invalid JSON.
-    fn scan_error<T: ?Sized>(&self, raw: Raw<'a, T>, error: &serde_json::Error) -> TraceError {
-        if scan::is_over(error) { self.too_many(raw) } else { self.syntax(raw.text, error) }
-    }
-
-    /// Returns the entries of an object.
-    pub(crate) fn entries<T>(&self, raw: Raw<'a, T>, what: &str) -> Result<Entries<'a, ()>> {
-        self.pairs(raw.cast(), what)
-    }
-
-    // As `items` and `check_fields`, compiled once for all forms.
-    fn pairs(&self, raw: Raw<'a, ()>, what: &str) -> Result<Entries<'a, ()>> {
-        if !raw.text.starts_with('{') {
+    /// Returns the keys and values of an object, or the elements of a list without keys.
+    fn parts(
+        &self,
+        raw: Raw<'a, ()>,
+        open: char,
+        what: impl Display,
+    ) -> Result<Vec<(&'a str, Raw<'a, ()>)>> {
+        if !raw.text.starts_with(open) {
             return Err(self.mismatch(raw, what));
         }
         let found =
-            scan::pairs(raw.text, self.remaining.get()).map_err(|e| self.scan_error(raw, &e))?;
-        self.count(raw, found.len())?;
+            scan::parts(raw.text, self.remaining.get()).map_err(|e| self.syntax(raw.text, &e))?;
+        self.count(raw.text, found.len())?;
+        Ok(found.into_iter().map(|(key, value)| (key, Raw::new(value))).collect())
+    }
+
+    /// Returns the entries of an object.
+    pub(crate) fn entries(&self, raw: Raw<'a, ()>, what: impl Display) -> Result<Entries<'a, ()>> {
+        let found = self.parts(raw, '{', what)?;
         let mut entries = Entries::with_capacity(found.len());
-        let mut seen = HashSet::new();
+        let mut seen = HashSet::with_capacity(found.len());
         for (text, value) in found {
-            let key = Key { name: self.decode(text)?, text };
-            let duplicate = if entries.len() < 16 {
-                entries.iter().any(|(k, _): &(Key<'_>, _)| k.name == key.name)
-            } else {
-                if seen.is_empty() {
-                    seen.extend(entries.iter().map(|(k, _)| k.name.clone()));
-                }
-                !seen.insert(key.name.clone())
-            };
-            if duplicate {
-                return Err(self.key_error(&key, format!("duplicate key '{}'", key.name)));
+            let key = At { text, value: self.decode(text)? };
+            if !seen.insert(key.value.clone()) {
+                return Err(self.error(text, format!("duplicate key '{}'", key.value)));
             }
-            entries.push((key, Raw::new(value)));
+            entries.push((key, value));
         }
         Ok(entries)
     }
 
-    /// Reads an object as a form; refuses unknown fields.
-    pub(crate) fn object<T: Form<'a>>(&self, raw: Raw<'a, T>, what: &str) -> Result<T> {
-        self.check_fields(raw.cast(), T::FIELDS, what)?;
-        serde_json::from_str(raw.text).map_err(|e| self.syntax(raw.text, &e))
-    }
-
-    /// Refuses an object with other fields than these, or a remark that is no string.
-    fn check_fields(&self, raw: Raw<'a, ()>, fields: &[&'static str], what: &str) -> Result<()> {
-        for (key, value) in self.pairs(raw, what)? {
-            if !fields.contains(&&*key.name) {
-                let error = self.key_error(&key, format!("unknown field '{}' in {what}", key.name));
-                let close = nearest(&key.name, fields.iter().copied());
-                return Err(match close {
-                    Some(name) => error.meant(Some(name)),
-                    None => error.help(format!("known here: {}", fields.join(", "))),
-                });
-            }
-            if ["note", "$schema"].contains(&&*key.name) {
-                self.text(value, "a string")?;
-            }
-        }
-        Ok(())
+    /// Returns the fields of an object.
+    pub(crate) fn fields<T>(&self, raw: Raw<'a, T>, what: impl Display) -> Result<Fields<'_, 'a>> {
+        let entries = self.entries(raw.cast(), what)?;
+        Ok(Fields { reader: self, whole: raw.text, entries })
     }
 
     /// Returns the entries of an object whose keys are names, or nothing if the object is missing.
-    pub(crate) fn optional_entries<T>(
+    pub(crate) fn map<T>(
         &self,
-        raw: Option<Raw<'a, T>>,
-        what: &str,
-    ) -> Result<Entries<'a, ()>> {
+        raw: Option<Raw<'a, Map<T>>>,
+        what: impl Display,
+    ) -> Result<Entries<'a, T>> {
         let Some(raw) = raw else { return Ok(Vec::new()) };
-        let entries = self.entries(raw, what)?;
-        for (key, _) in &entries {
-            check_name(&key.name).map_err(|why| self.key_error(key, why))?;
-        }
-        Ok(entries)
-    }
-
-    /// Returns a required field.
-    pub(crate) fn require<T, U>(
-        &self,
-        field: Option<Raw<'a, T>>,
-        within: Raw<'a, U>,
-        name: &str,
-        what: &str,
-    ) -> Result<Raw<'a, T>> {
-        field.ok_or_else(|| self.error(within, format!("'{name}' is missing in {what}")))
+        let named = |(key, value): (Key<'a>, Raw<'a, ()>)| {
+            check_name(&key).map_err(|why| self.error(key.text, why))?;
+            Ok((key, value.cast()))
+        };
+        self.entries(raw.cast(), what)?.into_iter().map(named).collect()
     }
 
     /// Returns the elements of a list.
-    pub(crate) fn list<T>(&self, raw: Raw<'a, Vec<T>>, what: &str) -> Result<Vec<Raw<'a, T>>> {
-        Ok(self.items(raw.cast(), what)?.into_iter().map(Raw::new).collect())
+    pub(crate) fn list<T>(
+        &self,
+        raw: Raw<'a, Vec<T>>,
+        what: impl Display,
+    ) -> Result<Vec<Raw<'a, T>>> {
+        let found = self.parts(raw.cast(), '[', what)?;
+        Ok(found.into_iter().map(|(_, value)| value.cast()).collect())
     }
 
     /// Returns the names of a list, or one name alone.
-    pub(crate) fn names(&self, raw: Raw<'a, Names>, what: &str) -> Result<Vec<Raw<'a, Name>>> {
+    pub(crate) fn names(
+        &self,
+        raw: Raw<'a, Names>,
+        what: impl Display,
+    ) -> Result<Vec<Raw<'a, Name>>> {
         match raw.kind() {
             "a string" => Ok(vec![raw.cast()]),
             _ => self.list(raw.cast(), what),
         }
-    }
-
-    fn items(&self, raw: Raw<'a, ()>, what: &str) -> Result<Vec<&'a str>> {
-        if !raw.text.starts_with('[') {
-            return Err(self.mismatch(raw, what));
-        }
-        let found =
-            scan::items(raw.text, self.remaining.get()).map_err(|e| self.scan_error(raw, &e))?;
-        self.count(raw, found.len())?;
-        Ok(found)
     }
 
     fn decode(&self, text: &'a str) -> Result<Cow<'a, str>> {
@@ -307,35 +279,60 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Reads a value.
+    pub(crate) fn read<T: Field<'a>>(&self, raw: Raw<'a, T>) -> Result<T> {
+        T::read(self, raw, Expected { what: T::WHAT, field: "" })
+    }
+
     /// Reads a string.
-    pub(crate) fn text<T: ?Sized>(&self, raw: Raw<'a, T>, what: &str) -> Result<Cow<'a, str>> {
+    pub(crate) fn text<T: ?Sized>(
+        &self,
+        raw: Raw<'a, T>,
+        what: impl Display,
+    ) -> Result<Cow<'a, str>> {
         if !raw.text.starts_with('"') {
-            return Err(self.mismatch(raw, what));
+            return Err(self.mismatch(raw.cast(), what));
         }
         self.decode(raw.text)
     }
 
     /// Reads a string that is a valid name.
-    pub(crate) fn name<T: ?Sized>(&self, raw: Raw<'a, T>, what: &str) -> Result<Cow<'a, str>> {
+    pub(crate) fn name<T: ?Sized>(
+        &self,
+        raw: Raw<'a, T>,
+        what: impl Display,
+    ) -> Result<Cow<'a, str>> {
         let name = self.text(raw, what)?;
-        check_name(&name).map_err(|why| self.error(raw, why))?;
+        check_name(&name).map_err(|why| self.error(raw.text, why))?;
         Ok(name)
     }
 
-    /// Reads a number, or any other type that deserializes from one JSON value.
-    pub(crate) fn number<T: Deserialize<'a>>(&self, raw: Raw<'a, T>, what: &str) -> Result<T> {
-        serde_json::from_str(raw.text).map_err(|_| {
-            let got = if raw.kind() == "a number" { short(raw.text) } else { raw.kind() };
-            self.error(raw, format!("expected {what}, got {got}"))
-        })
+    /// Reads a string that a type of the workspace parses.
+    pub(crate) fn parse<T: FromStr<Err = Error>>(
+        &self,
+        raw: Raw<'a, T>,
+        what: impl Display,
+    ) -> Result<T> {
+        self.text(raw, what)?.parse().map_err(|e| self.wrap(raw.text, &e))
     }
 
-    /// Reads a string that a type of the workspace parses.
-    pub(crate) fn parse<T, U>(&self, raw: Raw<'a, U>, what: &str) -> Result<T>
-    where
-        T: std::str::FromStr<Err = Error>,
-    {
-        self.text(raw, what)?.parse().map_err(|e| self.wrap(raw, &e))
+    /// Reads a length.
+    pub(crate) fn size(&self, raw: Raw<'a, usize>, what: impl Display) -> Result<usize> {
+        let value: u64 = self.number(raw.cast(), what)?;
+        let large = |_| format!("{} is more than any memory holds", short(raw.text));
+        usize::try_from(value).map_err(large).map_err(|why| self.error(raw.text, why))
+    }
+
+    /// Reads a number, or any other type that deserializes from one JSON value.
+    pub(crate) fn number<T: Deserialize<'a>>(
+        &self,
+        raw: Raw<'a, T>,
+        what: impl Display,
+    ) -> Result<T> {
+        serde_json::from_str(raw.text).map_err(|_| {
+            let got = if raw.kind() == "a number" { short(raw.text) } else { raw.kind() };
+            self.error(raw.text, format!("expected {what}, got {got}"))
+        })
     }
 }
 
@@ -350,6 +347,6 @@ fn check_name(name: &str) -> Result<(), &'static str> {
 }
 
 /// Returns the start of a number's text, enough to recognise the number.
-pub(crate) fn short(text: &str) -> &str {
+fn short(text: &str) -> &str {
     text.get(..32).unwrap_or(text)
 }

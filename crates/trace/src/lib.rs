@@ -31,7 +31,8 @@
 //! | [`source`], [`error`] | texts and spans, errors with a span |
 //! | [`write`](mod@write) | programs written as native traces |
 //! | [`et`] | the import of PyTorch execution traces |
-//! | `raw_form`, `schema_types` | the raw form of the file, with its JSON Schema |
+//! | `raw_form` | the objects of the file: their fields, readers and JSON Schemas |
+//! | `field`, `schema_types` | how fields are read, and the schemas of their types |
 //! | `json`, `scan`, `syntax` | JSON values with spans, errors of syntax |
 //! | `streams`, `tensors`, `attrs`, `outputs` | the reader of each part |
 //! | `statements`, `executables`, `launches` | the readers of programs |
@@ -55,6 +56,7 @@ pub mod error;
 pub mod et;
 mod executables;
 pub mod expand;
+mod field;
 pub mod hint;
 pub mod input_files;
 mod json;

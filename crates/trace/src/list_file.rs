@@ -78,21 +78,7 @@ pub fn load_list(path: &Path, options: &LoadOptions) -> Result<Program> {
         lines.push(Line { text: text.to_owned(), span });
     }
     let rank = ListRank::parse(source.text());
-    Ok(Program {
-        name: None,
-        streams: Vec::new(),
-        tensors: Vec::new(),
-        values: Vec::new(),
-        executables: Vec::new(),
-        body: Body::Instructions(lines),
-        outputs,
-        source,
-        spread: false,
-        is_partial: false,
-        wholes: None,
-        rank,
-        imported: None,
-    })
+    Ok(Program { outputs, rank, ..Program::new(&source, Body::Instructions(lines)) })
 }
 
 /// The rank whose list a file holds, as its first line says: `# rank 0 of 2`, and if all ranks read

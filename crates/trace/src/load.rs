@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use millstream_types::nearest::nearest;
 
-use crate::error::{Result, Site, TraceError};
+use crate::error::{Result, TraceError};
 use crate::et::{self, EtOptions};
 use crate::executables::Table;
 use crate::expand::{Format, TIMELINE, format_of};
-use crate::json::{Entries, Key, Raw, Reader};
+use crate::field::{Fields, Form};
+use crate::json::{At, Key, Raw, Reader};
 use crate::program::{Body, Line, Program, Value, ValueRef};
 use crate::raw_form::TraceForm;
 use crate::read::{read_text, text_of};
@@ -106,15 +107,16 @@ fn resolve(source: &Arc<Source>, folder: Option<&Path>, options: &LoadOptions) -
 
 fn read(reader: &Reader<'_>, folder: Option<&Path>) -> Result<Program> {
     let source = reader.source;
-    let root = reader.root::<TraceForm<'_>>()?;
-    let (version, entries) = check_version(reader, root)?;
-    if let Some((key, _)) = entries.iter().find(|(key, _)| key.name == "jobs") {
-        let error = reader.key_error(key, "jobs have become executables");
+    let root = reader.root()?;
+    let fields = reader.fields(root, "a trace, which is an object")?;
+    let version = check_version(reader, root, &fields)?;
+    if let Some((key, _)) = fields.entries.iter().find(|(key, _)| key.name() == "jobs") {
+        let error = reader.error(key.text, "jobs have become executables");
         return Err(
             error.help("rename 'jobs' to 'executables', and launch one with { \"launch\": NAME }")
         );
     }
-    let trace = reader.object(root, "a trace")?;
+    let trace = TraceForm::of(&fields)?;
     meshes::check_version(reader, &trace, version)?;
     let meshes = meshes::meshes(reader, trace.meshes)?;
     let name = trace.name.map(|n| reader.name(n, "a name")).transpose()?;
@@ -124,24 +126,24 @@ fn read(reader: &Reader<'_>, folder: Option<&Path>) -> Result<Program> {
     let (mut tensors, mut values) = (Vec::new(), Vec::new());
     // A program cannot do without a tensor; its names are checked all the same.
     let mut failed = None;
-    for (key, raw) in reader.optional_entries(trace.tensors, "tensors, by name")? {
-        let span = reader.key_span(&key);
-        let site = Site { source: source.clone(), span };
-        match tensors::tensor(reader, &mut sidecars, &meshes, &key.name, raw.cast(), site) {
+    for (key, raw) in reader.map(trace.tensors, "tensors, by name")? {
+        let site = reader.site(key.text);
+        values.push(Value { name: key.to_string(), span: site.span, recorded: None });
+        match tensors::tensor(reader, &mut sidecars, &meshes, &key, raw, site) {
             Ok(tensor) => tensors.push(tensor),
             Err(error) if failed.is_none() => failed = Some(error),
             Err(error) => drop(reader.recover::<()>(Err(error))?),
         }
-        values.push(Value { name: key.name.into_owned(), span, recorded: None });
     }
-    let outputs = reader.optional_entries(trace.outputs, "outputs, by name")?;
+    let outputs = reader.map(trace.outputs, "outputs, by name")?;
 
     let (body, executables, finals) = match (trace.program, trace.instructions) {
         (Some(_), Some(both)) => {
-            return Err(reader.error(both, "a trace has a program or instructions, not both"));
+            return Err(reader.error(both.text, "a trace has a program or instructions, not both"));
         }
         (None, None) => {
-            return Err(reader.error(root, "the trace has neither 'program' nor 'instructions'"));
+            let message = "the trace has neither 'program' nor 'instructions'";
+            return Err(reader.error(root.text, message));
         }
         (Some(program), None) => {
             let (streams, initial) = (&stream_names, values.len());
@@ -152,69 +154,66 @@ fn read(reader: &Reader<'_>, folder: Option<&Path>) -> Result<Program> {
             (Body::Statements(block), executables.list, finals)
         }
         (None, Some(list)) => {
-            let streams = trace.streams.map(|raw| (raw.cast::<()>(), "streams"));
-            let executables = trace.executables.map(|raw| (raw.cast(), "executables"));
-            if let Some((raw, what)) = streams.or(executables) {
+            let streams = trace.streams.map(|raw| (raw.text, "streams"));
+            let executables = trace.executables.map(|raw| (raw.text, "executables"));
+            if let Some((text, what)) = streams.or(executables) {
                 let message =
                     format!("a list of instructions has its own {what}: remove them here");
-                return Err(reader.error(raw, message));
+                return Err(reader.error(text, message));
             }
-            let named = |k: &Key<'_>| values.iter().position(|v: &Value| v.name == k.name);
+            let named = |k: &Key<'_>| values.iter().position(|v: &Value| v.name == k.name());
             let finals = outputs.iter().map(|(k, _)| named(k).map(|n| ValueRef(n as u32)));
             let finals = finals.collect();
             (Body::Instructions(lines(reader, list)?), Vec::new(), finals)
         }
     };
 
-    let default = outputs::default_tolerance(reader, trace.default_tolerance)?;
+    let default = trace.default_tolerance.map(At::take);
+    let default = default.map(|form| outputs::tolerance(reader, form.rtol, form.atol));
+    let default = default.transpose()?.unwrap_or_default();
     let outputs = outputs.into_iter().zip(finals).map(|((key, raw), value)| {
-        let output = outputs::output(reader, &mut sidecars, &key, raw.cast(), value, default);
+        let output = outputs::output(reader, &mut sidecars, &key, raw, value, default);
         reader.recover(output)
     });
     let outputs = outputs.filter_map(Result::transpose).collect::<Result<_>>()?;
-    let (name, source) = (name.map(Cow::into_owned), source.clone());
-    let mut program = Program {
+    let name = name.map(Cow::into_owned);
+    let program = Program {
         name,
         streams,
         tensors,
         values,
         executables,
-        body,
         outputs,
-        source,
-        spread: true,
-        is_partial: false,
-        wholes: None,
-        rank: None,
-        imported: None,
+        ..Program::new(source, body)
     };
-    program.spread = !program.names_streams();
-    failed.map_or(Ok(program), Err)
+    let spread = !program.names_streams();
+    failed.map_or(Ok(Program { spread, ..program }), Err)
 }
 
 /// Checks the version before anything else, so that a file of a later version is refused for its
-/// version and not for a field that the version adds. Returns the entries of the trace.
+/// version and not for a field that the version adds.
 fn check_version<'a>(
     reader: &Reader<'a>,
     root: Raw<'a, TraceForm<'a>>,
-) -> Result<(u64, Entries<'a, ()>)> {
-    let entries = reader.entries(root, "a trace, which is an object")?;
-    let Some((_, raw)) = entries.iter().find(|(k, _)| k.name == "millstream") else {
-        let error = reader.error(root, "this is no Millstream trace: it has no 'millstream'");
-        let close = nearest("millstream", entries.iter().map(|(k, _)| &*k.name));
-        return Err(error.help(match close {
+    fields: &Fields<'_, 'a>,
+) -> Result<u64> {
+    let mut entries = fields.entries.iter();
+    let Some((_, raw)) = entries.find(|(key, _)| key.name() == "millstream") else {
+        let error = "this is no Millstream trace: it has no 'millstream'";
+        let close = nearest("millstream", fields.entries.iter().map(|(key, _)| key.name()));
+        return Err(reader.error(root.text, error).help(match close {
             Some(name) => format!("is it misspelt as '{name}'?"),
             None => "begin it with \"millstream\": 1".to_owned(),
         }));
     };
-    let error = |message: String| Err(reader.error(*raw, message));
+    let error = |message: String| reader.error(raw.text, message);
     match reader.number::<u64>(raw.cast(), "the version of the format, an integer")? {
-        version @ 1..=VERSION => Ok((version, entries)),
-        0 => error("there is no version 0 of the format; the first is 1".to_owned()),
-        later => match error(format!("version {later} of the format is newer than this program")) {
-            Err(e) => Err(e.help(format!("this program reads up to version {VERSION}"))),
-            ok => ok,
-        },
+        version @ 1..=VERSION => Ok(version),
+        0 => Err(error("there is no version 0 of the format; the first is 1".to_owned())),
+        later => {
+            let later = format!("version {later} of the format is newer than this program");
+            Err(error(later).help(format!("this program reads up to version {VERSION}")))
+        }
     }
 }
 
@@ -222,7 +221,7 @@ fn lines(reader: &Reader<'_>, list: Raw<'_, Vec<String>>) -> Result<Vec<Line>> {
     let lines = reader.list(list, "a list of instructions, one string for each line")?;
     let line = |raw: Raw<'_, String>| {
         let text = reader.text(raw, "an instruction in its text form")?.into_owned();
-        Ok(Line { text, span: reader.span(raw) })
+        Ok(Line { text, span: reader.span(raw.text) })
     };
     lines.into_iter().map(line).collect()
 }

@@ -21,12 +21,11 @@ pub(crate) fn meshes<'a>(
     raw: Option<Raw<'a, Map<MeshForm<'a>>>>,
 ) -> Result<Meshes> {
     let mut all = BTreeMap::new();
-    for (key, raw) in reader.optional_entries(raw, "meshes, by name")? {
-        let form = reader.object(raw.cast::<MeshForm<'a>>(), "a mesh")?;
-        let nested = reader.require(form.ranks, raw, "ranks", "a mesh")?;
+    for (key, raw) in reader.map(raw, "meshes, by name")? {
+        let form = reader.read(raw)?;
         let (mut shape, mut ranks) = (Vec::new(), Vec::new());
-        flatten(reader, nested, 0, &mut shape, &mut ranks)?;
-        let mesh = Mesh::of(&shape, &ranks).map_err(|e| reader.wrap(nested, &e))?;
+        flatten(reader, form.ranks, 0, &mut shape, &mut ranks)?;
+        let mesh = Mesh::of(&shape, &ranks).map_err(|e| reader.wrap(form.ranks.text, &e))?;
         let mesh = match form.axes {
             None => mesh,
             Some(raw) => {
@@ -34,10 +33,10 @@ pub(crate) fn meshes<'a>(
                 let axes = reader.names(raw, what)?.into_iter();
                 let axes = axes.map(|name| Ok(reader.name(name, what)?.into_owned()));
                 mesh.axes(axes.collect::<Result<Vec<String>>>()?)
-                    .map_err(|e| reader.wrap(raw, &e))?
+                    .map_err(|e| reader.wrap(raw.text, &e))?
             }
         };
-        all.insert(key.name.into_owned(), mesh);
+        all.insert(key.take().into_owned(), mesh);
     }
     Ok(Meshes(all))
 }
@@ -54,18 +53,18 @@ fn flatten<'a>(
         ranks.push(reader.number(raw.cast::<u32>(), "a rank, an integer of 0 or more")?);
         return match axis == shape.len() {
             true => Ok(()),
-            false => Err(reader.error(raw, "expected lists of one depth")),
+            false => Err(reader.error(raw.text, "expected lists of one depth")),
         };
     }
     if axis == millstream_types::mesh::MAX_AXES {
         let message = format!("expected at most {axis} axes");
-        return Err(reader.error(raw, message));
+        return Err(reader.error(raw.text, message));
     }
     let list = reader.list(raw.cast::<Vec<NestedRanks>>(), "ranks, in nested lists")?;
     match shape.get(axis) {
         None if ranks.is_empty() => shape.push(list.len()),
         Some(length) if *length == list.len() => {}
-        _ => return Err(reader.error(raw, "expected lists of one length and depth")),
+        _ => return Err(reader.error(raw.text, "expected lists of one length and depth")),
     }
     list.into_iter().try_for_each(|part| flatten(reader, part, axis + 1, shape, ranks))
 }
@@ -84,7 +83,8 @@ impl Meshes {
             return match mesh {
                 None => Ok(None),
                 Some((_, raw)) => {
-                    let error = reader.error(raw, "'mesh' needs 'sbp', one value for each axis");
+                    let error =
+                        reader.error(raw.text, "'mesh' needs 'sbp', one value for each axis");
                     Err(error.help("\"S0\" for parts of dimension 0, \"B\" for all elements"))
                 }
             };
@@ -94,15 +94,15 @@ impl Meshes {
             let text = reader.text(raw, "an sbp")?;
             parsed(&text).ok_or_else(|| {
                 let message = format!("expected S0, S1, …, B, P, Pmax or Pmin, got '{text}'");
-                reader.error(raw, message)
+                reader.error(raw.text, message)
             })
         };
         let sbp = list.into_iter().map(parse).collect::<Result<NdSbp>>()?;
         let mesh = mesh.map(|((name, mesh), _)| (name, mesh));
         if let Some((_, mesh)) = &mesh {
-            Sharding::new(mesh, sbp.iter().copied()).map_err(|e| reader.wrap(raw, &e))?;
+            Sharding::new(mesh, sbp.iter().copied()).map_err(|e| reader.wrap(raw.text, &e))?;
         }
-        Ok(Some(Held { mesh, sbp, span: reader.span(raw) }))
+        Ok(Some(Held { mesh, sbp, span: reader.span(raw.text) }))
     }
 
     fn find<'a>(&self, reader: &Reader<'a>, raw: Raw<'a, Name>) -> Result<(String, Mesh)> {
@@ -111,7 +111,7 @@ impl Meshes {
             Some(mesh) => Ok((name.into_owned(), mesh.clone())),
             None => {
                 let close = nearest(&name, self.0.keys().map(String::as_str));
-                Err(reader.error(raw, format!("there is no mesh '{name}'")).meant(close))
+                Err(reader.error(raw.text, format!("there is no mesh '{name}'")).meant(close))
             }
         }
     }
@@ -121,12 +121,12 @@ impl Meshes {
 pub(crate) fn check_dense(
     reader: &Reader<'_>,
     held: Option<&Held>,
-    layout: Option<Raw<'_, ()>>,
+    layout: Option<&str>,
 ) -> Result<()> {
     match layout.filter(|_| held.is_some()) {
-        Some(raw) => {
+        Some(text) => {
             let message = "the parts of a tensor of a mesh are dense and row-major";
-            Err(reader.error(raw, message))
+            Err(reader.error(text, message))
         }
         None => Ok(()),
     }
@@ -152,7 +152,7 @@ pub(crate) fn check_version(
 ) -> Result<()> {
     match trace.meshes {
         Some(raw) if version < 2 => {
-            let error = reader.error(raw, "meshes need version 2 of the format");
+            let error = reader.error(raw.text, "meshes need version 2 of the format");
             Err(error.help("begin the trace with \"millstream\": 2"))
         }
         _ => Ok(()),

@@ -1,36 +1,27 @@
 //! Reads the outputs and tolerances of a trace.
 
 use crate::compare::Tolerance;
-use crate::error::{Result, Site};
-use crate::json::{Key, Raw, Reader};
+use crate::error::Result;
+use crate::json::{At, Key, Raw, Reader};
 use crate::program::{Output, ValueRef};
-use crate::raw_form::{OutputForm, ToleranceForm};
+use crate::raw_form::OutputForm;
 use crate::sidecar::Sidecars;
-use crate::tensors::{ElementFields, data, lengths};
+use crate::tensors::{ElementFields, data};
 
-/// Reads the tolerance of outputs without a tolerance of their own.
-pub(crate) fn default_tolerance<'a>(
-    reader: &Reader<'a>,
-    raw: Option<Raw<'a, ToleranceForm<'a>>>,
+/// Returns a tolerance, whose bounds are non-negative.
+pub(crate) fn tolerance(
+    reader: &Reader<'_>,
+    rtol: Option<At<'_, f64>>,
+    atol: Option<At<'_, f64>>,
 ) -> Result<Tolerance> {
-    let Some(raw) = raw else { return Ok(Tolerance::default()) };
-    let form = reader.object(raw, "a tolerance")?;
-    tolerance(reader, form.rtol, form.atol)
-}
-
-fn tolerance<'a>(
-    reader: &Reader<'a>,
-    rtol: Option<Raw<'a, f64>>,
-    atol: Option<Raw<'a, f64>>,
-) -> Result<Tolerance> {
-    let read = |raw: Raw<'a, f64>| {
-        let value = reader.number::<f64>(raw, "a non-negative number")?;
-        if value < 0.0 {
-            return Err(reader.error(raw, format!("expected a non-negative number, got {value:?}")));
+    let check = |bound: At<'_, f64>| match *bound < 0.0 {
+        true => {
+            let message = format!("expected a non-negative number, got {:?}", *bound);
+            Err(reader.error(bound.text, message))
         }
-        Ok(value)
+        false => Ok(bound.take()),
     };
-    Ok(Tolerance { rtol: rtol.map(read).transpose()?, atol: atol.map(read).transpose()? })
+    Ok(Tolerance { rtol: rtol.map(check).transpose()?, atol: atol.map(check).transpose()? })
 }
 
 /// Reads an output.
@@ -42,22 +33,15 @@ pub(crate) fn output<'a>(
     value: Option<ValueRef>,
     default: Tolerance,
 ) -> Result<Output> {
-    let form = reader.object(raw, "an output")?;
-    let dtype = form.dtype.map(|d| reader.parse(d, "a dtype")).transpose()?;
-    let shape = form.shape.map(|s| lengths(reader, s, "a shape")).transpose()?;
-    if let Some((dims, raw)) = shape.as_ref().zip(form.shape) {
-        millstream_types::Layout::contiguous(dims).map_err(|e| reader.wrap(raw, &e))?;
+    let OutputForm { dtype, shape, fill, values, file, key: in_file, rtol, atol, .. } =
+        reader.read(raw)?;
+    if let Some(shape) = &shape {
+        millstream_types::Layout::contiguous(shape).map_err(|e| reader.wrap(shape.text, &e))?;
     }
-    let given = ElementFields {
-        fill: form.fill,
-        values: form.values,
-        file: form.file,
-        key: form.key,
-        ..ElementFields::default()
-    };
-    let expected = data(reader, sidecars, &given, dtype, shape.as_deref())?;
-    let tolerance = tolerance(reader, form.rtol, form.atol)?.or(default);
-    let site = Site { source: reader.source.clone(), span: reader.key_span(key) };
-    let name = key.name.to_string();
+    let (dtype, shape) = (dtype.map(At::take), shape.map(At::take));
+    let given = ElementFields { fill, values, file, key: in_file, random: None, normal: None };
+    let expected = data(reader, sidecars, given, dtype, shape.as_deref())?;
+    let tolerance = tolerance(reader, rtol, atol)?.or(default);
+    let (name, site) = (key.to_string(), reader.site(key.text));
     Ok(Output { name, value, dtype, shape, expected, probe: None, tolerance, site })
 }

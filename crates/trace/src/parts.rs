@@ -3,7 +3,6 @@
 use crate::json::{Raw, Reader};
 use crate::program::Program;
 use crate::raw_form::OpForm;
-use crate::schema_types::Names;
 use crate::source::Span;
 
 /// A part of an op call.
@@ -26,25 +25,20 @@ impl Program {
     /// recorded trace stand for nodes, which have no parts.
     pub fn part(&self, statement: Span, part: Part<'_>) -> Option<Span> {
         let text = self.source.text().get(statement.range())?;
-        let reader = Reader::new(&self.source, usize::MAX);
-        let form: OpForm<'_> = serde_json::from_str(text).ok()?;
+        let reader = &Reader::new(&self.source, usize::MAX);
+        let form: OpForm<'_> = reader.read(Raw::new(text)).ok()?;
         match part {
-            Part::Op => Some(reader.span(form.op?)),
-            Part::Inputs => Some(reader.span(form.input?)),
+            Part::Op => Some(reader.span(form.op.text)),
+            Part::Inputs => Some(reader.span(form.input?.text)),
             Part::Input(position) => {
-                let inputs = form.input?;
-                if inputs.kind() == "a string" {
-                    return (position == 0).then(|| reader.span(inputs));
-                }
-                let list: Raw<'_, Vec<Names>> = inputs.cast();
-                Some(reader.span(*reader.list(list, "tensors").ok()?.get(position)?))
+                Some(reader.span(reader.names(form.input?, "tensors").ok()?.get(position)?.text))
             }
             Part::Argument(name) | Part::ArgumentName(name) => {
-                let entries = reader.entries(form.attrs?, "arguments").ok()?;
-                let (key, value) = entries.into_iter().find(|(key, _)| key.name == name)?;
+                let entries = reader.entries(form.attrs?.cast(), "arguments").ok()?;
+                let (key, value) = entries.into_iter().find(|(key, _)| key.name() == name)?;
                 Some(match part {
-                    Part::ArgumentName(_) => reader.key_span(&key),
-                    _ => reader.span(value),
+                    Part::ArgumentName(_) => reader.span(key.text),
+                    _ => reader.span(value.text),
                 })
             }
         }

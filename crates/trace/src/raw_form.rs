@@ -5,36 +5,45 @@
 //!
 //! Long because it lists all forms of objects.
 
+use std::borrow::Cow;
+
+use millstream_types::{DType, DeviceId, Dims, StreamMode, StreamType};
+
+use crate::error::Result;
+use crate::field::{Fields, Form};
+use crate::json::{At, Raw};
+use crate::program::Placement;
 use crate::schema_types::{
-    Attributes, Bytes, DTypeName, DeviceName, Float, Map, ModeName, Name, Names, NestedRanks,
-    OpName, Scalar, StreamTypeName, True, Values, Version,
+    Attributes, Bytes, Float, Map, Name, Names, NestedRanks, OpName, Scalar, True, Values, Version,
 };
 
-/// The form of an object.
-pub(crate) trait Form<'a>: serde::Deserialize<'a> {
-    /// The names of the fields.
-    const FIELDS: &'static [&'static str];
-}
+/// A field that may be absent.
+type Opt<'a, T> = Option<At<'a, T>>;
 
-/// Defines forms, each with its name in the JSON Schema. The name of a field in the file follows
-/// that of the field, if it is another one.
+/// Defines forms, each with its name in the JSON Schema and in errors. The name of a field in the
+/// file follows that of the field, if it is another one. What is `Raw` is read later.
 macro_rules! forms {
-    ($($(#[$doc:meta])* $form:ident $title:literal {
+    ($($(#[$doc:meta])* $form:ident $title:literal $what:literal {
         $($(#[$field_doc:meta])* $field:ident $($name:literal)?: $ty:ty,)*
     })*) => {$(
-        #[derive(serde::Deserialize, schemars::JsonSchema)]
+        #[derive(schemars::JsonSchema)]
         $(#[$doc])*
-        #[serde(deny_unknown_fields)]
         #[schemars(rename = $title)]
+        #[schemars(deny_unknown_fields)]
         #[allow(dead_code, reason = "some fields are for the readers of a file alone")]
         pub(crate) struct $form<'a> {
-            $($(#[$field_doc])* #[serde(borrow $(, rename = $name)?)]
-            pub(crate) $field: Option<crate::json::Raw<'a, $ty>>,)*
+            $($(#[$field_doc])* $(#[schemars(rename = $name)])?
+            pub(crate) $field: $ty,)*
         }
 
-        impl<'a> crate::raw_form::Form<'a> for $form<'a> {
-            const FIELDS: &'static [&'static str] =
-                &[$(crate::raw_form::forms!(@ $field $($name)?)),*];
+        impl<'a> crate::field::Form<'a> for $form<'a> {
+            const NAME: &'static str = $what;
+
+            fn of(fields: &crate::field::Fields<'_, 'a>) -> crate::error::Result<Self> {
+                fields.check($what, &[$(crate::raw_form::forms!(@ $field $($name)?)),*])?;
+                $(let $field = fields.take(crate::raw_form::forms!(@ $field $($name)?), $what)?;)*
+                Ok($form { $($field,)* })
+            }
         }
     )*};
     (@ $field:ident) => { stringify!($field) };
@@ -47,53 +56,53 @@ forms! {
     #[schemars(extend("oneOf" = [
         { "required": ["program"] }, { "required": ["instructions"] }
     ]))]
-    TraceForm "Trace" {
+    TraceForm "Trace" "a trace" {
         /// The version of the format: 1, or 2 for traces with meshes.
-        #[schemars(required)] millstream: Version,
+        millstream: Raw<'a, Version>,
         /// The JSON Schema for editors; the loader ignores it.
-        schema "$schema": String,
+        schema "$schema": Opt<'a, Cow<'a, str>>,
         /// The program's name.
-        name: Name,
+        name: Option<Raw<'a, Name>>,
         /// A comment on the program.
-        note: String,
+        note: Opt<'a, Cow<'a, str>>,
         /// The streams, by name.
-        streams: Map<StreamForm<'a>>,
+        streams: Option<Raw<'a, Map<StreamForm<'a>>>>,
         /// The grids of ranks that hold global tensors, by name.
-        meshes: Map<MeshForm<'a>>,
+        meshes: Option<Raw<'a, Map<MeshForm<'a>>>>,
         /// The tensors that exist before the program, by name.
-        tensors: Map<TensorForm<'a>>,
+        tensors: Option<Raw<'a, Map<TensorForm<'a>>>>,
         /// Programs with inputs and outputs that run as one instruction, by name.
-        executables: Map<ExecutableForm<'a>>,
+        executables: Option<Raw<'a, Map<ExecutableForm<'a>>>>,
         /// The statements, in order.
-        program: Vec<StatementForm<'a>>,
+        program: Option<Raw<'a, Vec<StatementForm<'a>>>>,
         /// A list of instructions in its text form, line by line, in place of a program.
-        instructions: Vec<String>,
+        instructions: Option<Raw<'a, Vec<String>>>,
         /// The tensors to read at the end, by name, with their expected elements.
-        outputs: Map<OutputForm<'a>>,
+        outputs: Option<Raw<'a, Map<OutputForm<'a>>>>,
         /// The tolerance of outputs without a tolerance of their own.
-        default_tolerance: ToleranceForm<'a>,
+        default_tolerance: Opt<'a, ToleranceForm<'a>>,
     }
     /// A stream.
-    StreamForm "Stream" {
+    StreamForm "Stream" "a stream" {
         /// The stream's device; the default is the run's device.
-        device: DeviceName,
+        device: Opt<'a, DeviceId>,
         /// The stream type; the default is compute.
-        ty "type": StreamTypeName,
+        ty "type": Opt<'a, StreamType>,
         /// The index among the device's streams of this type; the default is the next free index.
-        index: u32,
+        index: Opt<'a, u32>,
         /// The order in which the stream runs its instructions; the default is in-order.
-        mode: ModeName,
+        mode: Opt<'a, StreamMode>,
         /// A comment on the stream.
-        note: String,
+        note: Opt<'a, Cow<'a, str>>,
     }
     /// A grid of ranks with one to three axes, in which each rank occurs once.
-    MeshForm "Mesh" {
+    MeshForm "Mesh" "a mesh" {
         /// The ranks, in lists that are nested as deep as the mesh has axes.
-        #[schemars(required)] ranks: NestedRanks,
+        ranks: Raw<'a, NestedRanks>,
         /// The names of the axes; the default is their numbers.
-        axes: Names,
+        axes: Option<Raw<'a, Names>>,
         /// A comment on the mesh.
-        note: String,
+        note: Opt<'a, Cow<'a, str>>,
     }
     /// A tensor that exists before the program.
     #[schemars(extend("oneOf" = [
@@ -103,286 +112,296 @@ forms! {
         { "required": ["normal", "dtype", "shape"] },
         { "required": ["file", "key"] }
     ]))]
-    TensorForm "Tensor" {
+    TensorForm "Tensor" "a tensor" {
         /// The dtype of the elements.
-        dtype: DTypeName,
+        dtype: Opt<'a, DType>,
         /// The lengths of the dimensions, outermost first.
-        shape: Vec<u64>,
+        shape: Opt<'a, Dims>,
         /// The strides of the dimensions, in elements; the default is row-major.
-        strides: Vec<u64>,
+        strides: Opt<'a, Dims>,
         /// The offset of the first element in the storage, in elements; the default is 0.
-        offset: u64,
+        offset: Opt<'a, usize>,
         /// The size of the storage in elements; the default is the least size that holds the
         /// tensor.
-        storage: u64,
+        storage: Opt<'a, usize>,
         /// The device whose memory holds the tensor; the default is the run's device.
-        device: DeviceName,
+        device: Opt<'a, DeviceId>,
         /// The ranks that hold the tensor, ascending; the default is all.
-        ranks: Vec<u32>,
+        ranks: Opt<'a, Placement>,
         /// The mesh whose ranks hold the tensor together; the elements are those of the whole.
-        mesh: Name,
+        mesh: Option<Raw<'a, Name>>,
         /// For each axis of the mesh: S0, S1, … for parts of a dimension, B for all elements, P,
         /// Pmax or Pmin for tensors that are reduced.
-        sbp: Names,
+        sbp: Option<Raw<'a, Names>>,
         /// The value of every element.
-        fill: Scalar,
+        fill: Option<Raw<'a, Scalar>>,
         /// The elements, nested like the shape or flat in row-major order.
-        values: Values,
+        values: Option<Raw<'a, Values>>,
         /// Seeded uniform random elements.
-        random: RandomForm<'a>,
+        random: Opt<'a, RandomForm<'a>>,
         /// Seeded normally distributed elements.
-        normal: NormalForm<'a>,
+        normal: Opt<'a, NormalForm<'a>>,
         /// The safetensors file with the elements, below the trace's folder.
-        file: String,
+        file: Opt<'a, Cow<'a, str>>,
         /// The tensor's name in the safetensors file.
-        key: String,
+        key: Opt<'a, Cow<'a, str>>,
         /// A comment on the tensor.
-        note: String,
+        note: Opt<'a, Cow<'a, str>>,
     }
     /// Uniform random elements from `low` to below `high`.
-    RandomForm "Random" {
+    RandomForm "Random" "random elements" {
         /// The seed.
-        #[schemars(required)] seed: u64,
+        seed: At<'a, u64>,
         /// The inclusive lower bound; the default is 0.
-        low: f64,
+        low: Option<Raw<'a, f64>>,
         /// The exclusive upper bound; the default is 1 for floating-point numbers and 2 for
         /// booleans; integers require it.
-        high: f64,
+        high: Option<Raw<'a, f64>>,
     }
     /// Normally distributed elements.
-    NormalForm "Normal" {
+    NormalForm "Normal" "normally distributed elements" {
         /// The seed.
-        #[schemars(required)] seed: u64,
+        seed: At<'a, u64>,
         /// The mean; the default is 0.
-        mean: f64,
+        mean: Opt<'a, f64>,
         /// The standard deviation; the default is 1.
-        std: f64,
+        std: Opt<'a, f64>,
     }
     /// A tensor to read at the end, with its expected elements. Without expected elements it is
     /// only printed.
-    OutputForm "Output" {
+    OutputForm "Output" "an output" {
         /// The required dtype.
-        dtype: DTypeName,
+        dtype: Opt<'a, DType>,
         /// The required shape.
-        shape: Vec<u64>,
+        shape: Opt<'a, Dims>,
         /// The expected value of every element.
-        fill: Scalar,
+        fill: Option<Raw<'a, Scalar>>,
         /// The expected elements, nested or flat.
-        values: Values,
+        values: Option<Raw<'a, Values>>,
         /// The safetensors file with the expected elements, below the trace's folder.
-        file: String,
+        file: Opt<'a, Cow<'a, str>>,
         /// The tensor's name in the safetensors file.
-        key: String,
+        key: Opt<'a, Cow<'a, str>>,
         /// The relative tolerance: the allowed error as a fraction of the expected value.
-        rtol: f64,
+        rtol: Opt<'a, f64>,
         /// The absolute tolerance: the allowed error independent of the expected value.
-        atol: f64,
+        atol: Opt<'a, f64>,
         /// A comment on the output.
-        note: String,
+        note: Opt<'a, Cow<'a, str>>,
     }
     /// The tolerance of a comparison: |actual - expected| <= atol + rtol * |expected|.
-    ToleranceForm "Tolerance" {
+    ToleranceForm "Tolerance" "a tolerance" {
         /// The relative tolerance: the allowed error as a fraction of the expected value.
-        rtol: f64,
+        rtol: Opt<'a, f64>,
         /// The absolute tolerance: the allowed error independent of the expected value.
-        atol: f64,
+        atol: Opt<'a, f64>,
     }
     /// Two streams.
-    FromToForm "FromTo" {
+    FromToForm "FromTo" "a stream_wait" {
         /// The stream to wait for.
-        #[schemars(required)] from: Name,
+        from: Raw<'a, Name>,
         /// The stream that waits.
-        #[schemars(required)] to: Name,
+        to: Raw<'a, Name>,
     }
     /// A program with inputs and outputs that runs as one instruction each time that it is
     /// launched.
-    ExecutableForm "Executable" {
+    ExecutableForm "Executable" "an executable" {
         /// The inputs, by name: tensors that each launch gives.
-        inputs: Map<InputForm<'a>>,
+        inputs: Option<Raw<'a, Map<InputForm<'a>>>>,
         /// The scalars, by name: numbers that launches give, with their values where one gives
         /// none. An argument `"$NAME"` of a call is the number of the launch.
-        scalars: Map<Float>,
+        scalars: Option<Raw<'a, Map<Float>>>,
         /// The statements: all but read, synchronize and launch.
-        #[schemars(required)] program: Vec<StatementForm<'a>>,
+        program: Raw<'a, Vec<StatementForm<'a>>>,
         /// The outputs, by name: tensors that exist after the last statement, which each launch
         /// returns.
-        outputs: Map<ReturnedForm<'a>>,
+        outputs: Option<Raw<'a, Map<ReturnedForm<'a>>>>,
         /// The most private memory by device, as in `"512MiB"`: tensors are computed again where
         /// they do not fit.
-        remat: Map<Bytes>,
+        remat: Option<Raw<'a, Map<Bytes>>>,
         /// A comment on the executable.
-        note: String,
+        note: Opt<'a, Cow<'a, str>>,
     }
     /// An input of an executable. Each launch gives a tensor of this description.
-    InputForm "Input" {
+    InputForm "Input" "an input" {
         /// The dtype of the elements.
-        #[schemars(required)] dtype: DTypeName,
+        dtype: At<'a, DType>,
         /// The lengths of the dimensions, outermost first.
-        #[schemars(required)] shape: Vec<u64>,
+        shape: At<'a, Dims>,
         /// The strides of the dimensions, in elements; the default is row-major.
-        strides: Vec<u64>,
+        strides: Opt<'a, Dims>,
         /// The device whose memory holds the tensor; the default is the run's device.
-        device: DeviceName,
+        device: Opt<'a, DeviceId>,
         /// The mesh whose ranks hold the tensor together, the same for all inputs.
-        mesh: Name,
+        mesh: Option<Raw<'a, Name>>,
         /// How they hold it, for each axis of the mesh.
-        sbp: Names,
+        sbp: Option<Raw<'a, Names>>,
         /// A comment on the input.
-        note: String,
+        note: Opt<'a, Cow<'a, str>>,
     }
     /// An output of an executable. Its statements determine dtype, shape and device; those that are
     /// given are checked.
-    ReturnedForm "Returned" {
+    ReturnedForm "Returned" "an output" {
         /// The required dtype.
-        dtype: DTypeName,
+        dtype: Opt<'a, DType>,
         /// The required shape.
-        shape: Vec<u64>,
+        shape: Opt<'a, Dims>,
         /// The required device.
-        device: DeviceName,
+        device: Opt<'a, DeviceId>,
         /// A comment on the output.
-        note: String,
+        note: Opt<'a, Cow<'a, str>>,
     }
 }
 
 /// Defines the form of each kind of statement with its name in the JSON Schema and the field that
 /// identifies the kind, and the table of these fields.
 macro_rules! statements {
-    ($($(#[$doc:meta])* $form:ident $title:literal $kind:literal {
+    ($($(#[$doc:meta])* $form:ident $title:literal $what:literal $kind:literal {
         $($(#[$field_doc:meta])* $field:ident $($name:literal)?: $ty:ty,)*
     })*) => {
         /// The field that identifies each kind of statement.
         pub(crate) const KINDS: &[&str] = &[$($kind),*];
 
         forms! {$(
-            $(#[$doc])* $form $title {
+            $(#[$doc])* $form $title $what {
                 $($(#[$field_doc])* $field $($name)?: $ty,)*
                 /// A comment on the statement.
-                note: String,
+                note: Opt<'a, Cow<'a, str>>,
             }
         )*}
 
         /// One statement of a program.
         #[derive(schemars::JsonSchema)]
-        #[serde(untagged)]
-        #[schemars(rename = "Statement")]
+        #[schemars(untagged, rename = "Statement")]
         #[allow(clippy::enum_variant_names, reason = "each variant has the name of its form")]
-        #[allow(dead_code, reason = "represents the choice of forms in the JSON Schema")]
+        #[allow(clippy::large_enum_variant, reason = "one statement is read at a time")]
+        #[allow(dead_code, reason = "a barrier has no fields to read")]
         pub(crate) enum StatementForm<'a> {
             $($(#[$doc])* $form($form<'a>),)*
+        }
+
+        impl<'a> StatementForm<'a> {
+            /// Reads the fields of a statement of this kind; none if there is no such kind.
+            pub(crate) fn of(kind: &str, fields: &Fields<'_, 'a>) -> Result<Option<Self>> {
+                Ok(match kind {
+                    $($kind => Some(StatementForm::$form(Form::of(fields)?)),)*
+                    _ => None,
+                })
+            }
         }
     };
 }
 
 statements! {
     /// Calls an op.
-    OpForm "Op" "op" {
+    OpForm "Op" "an op call" "op" {
         /// The op's name.
-        #[schemars(required)] op: OpName,
+        op: Raw<'a, OpName>,
         /// The input tensors, in order.
-        input "in": Names,
+        input "in": Option<Raw<'a, Names>>,
         /// The names of the output tensors, in order.
-        out: Names,
+        out: Option<Raw<'a, Names>>,
         /// Existing tensors that the results are written to, in place of `out`.
-        into: Names,
+        into: Option<Raw<'a, Names>>,
         /// The stream of the call; the run chooses one by default.
-        stream: Name,
+        stream: Option<Raw<'a, Name>>,
         /// The priority among the calls of a pool; calls with higher priority run first, and the
         /// default is 0.
-        priority: i32,
+        priority: Opt<'a, i32>,
         /// The ranks that make the call, ascending; the default is all.
-        ranks: Vec<u32>,
+        ranks: Opt<'a, Placement>,
         /// The mesh of a call without operands; its result is held there.
-        mesh: Name,
+        mesh: Option<Raw<'a, Name>>,
         /// How the first result of a call on a mesh is to be held, for each axis.
-        sbp: Names,
+        sbp: Option<Raw<'a, Names>>,
         /// The arguments that are not tensors, by name.
-        attrs: Attributes,
+        attrs: Option<Raw<'a, Attributes>>,
     }
     /// Makes a tensor of a mesh that holds another one's elements in another way.
-    RedistributeForm "Redistribute" "redistribute" {
+    RedistributeForm "Redistribute" "a redistribute" "redistribute" {
         /// The tensor.
-        #[schemars(required)] redistribute: Name,
+        redistribute: Raw<'a, Name>,
         /// The name of the new tensor.
-        #[schemars(required)] out: Name,
+        out: Raw<'a, Name>,
         /// The mesh; the default is that of the tensor.
-        mesh: Name,
+        mesh: Option<Raw<'a, Name>>,
         /// How it is held, for each axis of the mesh.
-        #[schemars(required)] sbp: Names,
+        sbp: Raw<'a, Names>,
     }
     /// Releases tensors. Their names can be used again.
-    ReleaseForm "Release" "release" {
+    ReleaseForm "Release" "a release" "release" {
         /// The tensors.
-        #[schemars(required)] release: Names,
+        release: Raw<'a, Names>,
     }
     /// Records an event on a stream.
-    RecordForm "Record" "record" {
+    RecordForm "Record" "a record" "record" {
         /// The event's name; recording the event again moves it.
-        #[schemars(required)] record: Name,
+        record: Raw<'a, Name>,
         /// The stream; the event covers all work that the stream has so far.
-        #[schemars(required)] stream: Name,
+        stream: Raw<'a, Name>,
     }
     /// Makes a stream wait for an event.
-    WaitForm "Wait" "wait" {
+    WaitForm "Wait" "a wait" "wait" {
         /// The event, as last recorded before this statement.
-        #[schemars(required)] wait: Name,
+        wait: Raw<'a, Name>,
         /// The stream that waits.
-        #[schemars(required)] stream: Name,
+        stream: Raw<'a, Name>,
     }
     /// Makes a stream wait for all work that another stream has so far.
-    StreamWaitForm "StreamWait" "stream_wait" {
+    StreamWaitForm "StreamWait" "a stream_wait" "stream_wait" {
         /// The streams.
-        #[schemars(required)] stream_wait: FromToForm<'a>,
+        stream_wait: At<'a, FromToForm<'a>>,
     }
     /// Makes the host wait for a tensor and read it.
-    ReadForm "Read" "read" {
+    ReadForm "Read" "a read" "read" {
         /// The tensor.
-        #[schemars(required)] read: Name,
+        read: Raw<'a, Name>,
     }
     /// Uses tensors on a stream as reads do, without reading them.
-    TouchForm "Touch" "touch" {
+    TouchForm "Touch" "a touch" "touch" {
         /// The tensors.
-        #[schemars(required)] touch: Names,
+        touch: Raw<'a, Names>,
         /// The stream; the run chooses one by default.
-        stream: Name,
+        stream: Option<Raw<'a, Name>>,
     }
     /// Orders all earlier statements, on all streams, before all later ones.
-    BarrierForm "Barrier" "barrier" {
+    BarrierForm "Barrier" "a barrier" "barrier" {
         /// Always true.
-        #[schemars(required)] barrier: True,
+        barrier: At<'a, True>,
     }
     /// A barrier that waits for all ranks.
-    GlobalSyncForm "GlobalSync" "global_sync" {
+    GlobalSyncForm "GlobalSync" "a global_sync" "global_sync" {
         /// Always true.
-        #[schemars(required)] global_sync: True,
+        global_sync: At<'a, True>,
     }
     /// Makes the host wait for a stream.
-    SynchronizeForm "Synchronize" "synchronize" {
+    SynchronizeForm "Synchronize" "a synchronize" "synchronize" {
         /// The stream.
-        #[schemars(required)] synchronize: Name,
+        synchronize: Raw<'a, Name>,
     }
     /// Holds tensors exclusively for the statements of its body.
-    CriticalSectionForm "CriticalSection" "critical_section" {
+    CriticalSectionForm "CriticalSection" "a critical section" "critical_section" {
         /// The tensors.
-        #[schemars(required)] critical_section: Names,
+        critical_section: Raw<'a, Names>,
         /// The statements.
-        #[schemars(required)] body: Vec<StatementForm<'a>>,
+        body: Raw<'a, Vec<StatementForm<'a>>>,
     }
     /// Launches an executable, as one instruction.
-    LaunchForm "Launch" "launch" {
+    LaunchForm "Launch" "a launch" "launch" {
         /// The executable's name.
-        #[schemars(required)] launch: Name,
+        launch: Raw<'a, Name>,
         /// The tensor for each input, by the input's name.
-        input "in": Map<Name>,
+        input "in": Option<Raw<'a, Map<Name>>>,
         /// The number for each scalar, by the scalar's name.
-        scalars: Map<Float>,
+        scalars: Option<Raw<'a, Map<Float>>>,
         /// New names for outputs, by the output's name. An output without a name is not used.
-        out: Map<Name>,
+        out: Option<Raw<'a, Map<Name>>>,
         /// Existing tensors that outputs are written to, by the output's name, in place of `out`.
-        into: Map<Name>,
+        into: Option<Raw<'a, Map<Name>>>,
         /// The tensors in whose memory the executable computes, in place of memory of its own: one
         /// of u8 for each device. Their content is lost.
-        workspace: Names,
+        workspace: Option<Raw<'a, Names>>,
         /// The stream of the launch, of type lazy-job; the run chooses one by default.
-        stream: Name,
+        stream: Option<Raw<'a, Name>>,
     }
 }

@@ -2,80 +2,49 @@
 
 use std::fmt;
 
-use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The message of the error that stops a scan at its bound, so that the rest of a huge file is not
-/// read.
-const OVER: &str = "more parts than the bound";
-
-/// Returns whether a scan stopped at its bound.
-pub(crate) fn is_over(error: &serde_json::Error) -> bool {
-    error.is_data() && error.to_string().starts_with(OVER)
-}
-
-/// Returns the keys and values of an object.
-pub(crate) fn pairs(raw: &str, bound: usize) -> serde_json::Result<Vec<(&str, &str)>> {
+/// Returns the keys and values of an object, or the elements of a list with empty keys: at most one
+/// more than the bound, so that the rest of a huge file is not kept.
+pub(crate) fn parts(raw: &str, bound: usize) -> serde_json::Result<Vec<(&str, &str)>> {
+    let mut parts = Parts { bound, found: Vec::new() };
     let mut json = serde_json::Deserializer::from_str(raw);
-    let found = json.deserialize_map(Pairs { bound })?;
-    json.end().map(|()| found)
+    json.deserialize_any(&mut parts)?;
+    json.end().map(|()| parts.found)
 }
 
-/// Returns the elements of a list.
-pub(crate) fn items(raw: &str, bound: usize) -> serde_json::Result<Vec<&str>> {
-    let mut json = serde_json::Deserializer::from_str(raw);
-    let found = json.deserialize_seq(Items { bound })?;
-    json.end().map(|()| found)
-}
-
-struct Pairs {
+struct Parts<'de> {
     bound: usize,
+    found: Vec<(&'de str, &'de str)>,
 }
 
-impl<'de> Visitor<'de> for Pairs {
-    type Value = Vec<(&'de str, &'de str)>;
+impl<'de> Parts<'de> {
+    fn add(&mut self, key: &'de str, value: &'de RawValue) {
+        if self.found.len() <= self.bound {
+            self.found.push((key, value.get()));
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Parts<'de> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
+        f.write_str("an object or a list")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = Vec::new();
-        while found.len() < self.bound {
-            match map.next_entry::<&'de RawValue, &'de RawValue>()? {
-                Some((key, value)) => found.push((key.get(), value.get())),
-                None => return Ok(found),
-            }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some((key, value)) = map.next_entry::<&RawValue, &RawValue>()? {
+            self.add(key.get(), value);
         }
-        match map.next_entry::<IgnoredAny, IgnoredAny>()? {
-            Some(_) => Err(A::Error::custom(OVER)),
-            None => Ok(found),
-        }
-    }
-}
-
-struct Items {
-    bound: usize,
-}
-
-impl<'de> Visitor<'de> for Items {
-    type Value = Vec<&'de str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list")
+        Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut found = Vec::new();
-        while found.len() < self.bound {
-            match seq.next_element::<&'de RawValue>()? {
-                Some(value) => found.push(value.get()),
-                None => return Ok(found),
-            }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(value) = seq.next_element()? {
+            self.add("", value);
         }
-        match seq.next_element::<IgnoredAny>()? {
-            Some(_) => Err(A::Error::custom(OVER)),
-            None => Ok(found),
-        }
+        Ok(())
     }
 }

@@ -1,29 +1,42 @@
-//! Marker types for the fields of forms, with their JSON Schemas.
+//! The types of fields: how they are read, and their JSON Schemas.
 //!
-//! These types hold no data. A form has a field of type `Raw<'a, DTypeName>`; the reader of the
-//! field parses the dtype.
+//! Some hold no data. A form has a field of type `Raw<'a, Name>`; the reader of the field knows
+//! which names there are.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use millstream_types::{DType, StreamMode, StreamType};
+use millstream_types::nearest::nearest;
+use millstream_types::{ByteCount, DType, DeviceId, Dims, StreamMode, StreamType};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::json::Raw;
+use crate::error::Result;
+use crate::field::{Expected, Field};
+use crate::json::{At, Raw, Reader};
 
-impl<T: JsonSchema> JsonSchema for Raw<'_, T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
-    }
+/// Defines the schema of a type as that of another one.
+macro_rules! same_schema {
+    ($($ty:ty where T: $bound:path = $of:ty;)*) => {$(
+        impl<'a, T: $bound> JsonSchema for $ty {
+            fn inline_schema() -> bool {
+                <$of>::inline_schema()
+            }
+            fn schema_name() -> Cow<'static, str> {
+                <$of>::schema_name()
+            }
+            fn schema_id() -> Cow<'static, str> {
+                <$of>::schema_id()
+            }
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                <$of>::json_schema(generator)
+            }
+        }
+    )*};
+}
+
+same_schema! {
+    Raw<'a, T> where T: JsonSchema = T;
+    At<'a, T> where T: Field<'a> = T::Schema;
 }
 
 /// An object whose values have the form `T` and whose keys are names.
@@ -46,9 +59,10 @@ impl<T: JsonSchema> JsonSchema for Map<T> {
 }
 
 macro_rules! schema_types {
-    ($($(#[$doc:meta])* $name:ident, $inline:literal, $generator:pat => $schema:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $(($of:ty))?, $inline:literal,
+        $generator:pat => $schema:expr;)*) => {$(
         $(#[$doc])*
-        pub(crate) struct $name;
+        pub(crate) struct $name $((pub(crate) $of))?;
 
         impl JsonSchema for $name {
             fn inline_schema() -> bool {
@@ -122,7 +136,7 @@ schema_types! {
         { "type": "string", "enum": ["inf", "-inf", "nan"] }
     ] });
     /// A floating-point number.
-    Float, false, _ => json_schema!({ "anyOf": [
+    Float(f64), false, _ => json_schema!({ "anyOf": [
         { "type": "number" },
         { "type": "string", "enum": ["inf", "-inf", "nan"] }
     ] });
@@ -146,3 +160,60 @@ schema_types! {
 
 /// Every stream mode.
 pub(crate) const MODES: [StreamMode; 2] = [StreamMode::InOrder, StreamMode::Pool];
+
+/// Defines how fields are read: by a method of the reader, to which it says what is expected.
+macro_rules! fields {
+    ($($ty:ty: $schema:ty = $method:ident($what:literal);)*) => {$(
+        impl<'a> Field<'a> for $ty {
+            type Schema = $schema;
+            const WHAT: &'static str = $what;
+
+            fn read(reader: &Reader<'a>, raw: Raw<'a, Self>, what: Expected<'_>) -> Result<Self> {
+                reader.$method(raw, what)
+            }
+        }
+    )*};
+}
+
+fields! {
+    DType: DTypeName = parse("a dtype");
+    DeviceId: DeviceName = parse("a device such as cpu:0");
+    StreamType: StreamTypeName = parse("a stream type");
+    ByteCount: Bytes = parse("a number of bytes, as in \"512MiB\"");
+    Cow<'a, str>: String = text("a string");
+    StreamMode: ModeName = mode("in-order or pool");
+    True: True = always_true("true");
+    u32: u32 = number("a non-negative integer");
+    u64: u64 = number("a non-negative integer");
+    i32: i32 = number("a 32-bit integer");
+    i64: i64 = number("an integer");
+    f64: f64 = number("a number");
+    usize: u64 = size("a non-negative integer");
+    Dims: Vec<u64> = lengths("a list of integers");
+}
+
+impl<'a> Reader<'a> {
+    fn mode(&self, raw: Raw<'a, StreamMode>, what: Expected<'_>) -> Result<StreamMode> {
+        let text = self.text(raw, what)?;
+        MODES.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {
+            let error = self.error(raw.text, format!("unknown stream mode '{text}'"));
+            match nearest(&text, MODES.iter().map(|mode| mode.name())) {
+                None => error.help("expected in-order or pool"),
+                close => error.meant(close),
+            }
+        })
+    }
+
+    fn always_true(&self, raw: Raw<'a, True>, what: Expected<'_>) -> Result<True> {
+        match raw.text {
+            "true" => Ok(True),
+            _ => Err(self.mismatch(raw.cast(), what)),
+        }
+    }
+
+    fn lengths(&self, raw: Raw<'a, Dims>, what: Expected<'_>) -> Result<Dims> {
+        let list = self.list(raw.cast(), what)?.into_iter();
+        let of = format!("{} of non-negative integers", what.field);
+        list.map(|raw| self.size(raw, &of)).collect()
+    }
+}

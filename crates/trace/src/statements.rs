@@ -1,6 +1,5 @@
 //! Reads statements in order and resolves every name.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use millstream_types::nearest::nearest;
@@ -8,19 +7,14 @@ use millstream_types::nearest::nearest;
 use crate::attrs::attrs;
 use crate::error::{Result, TraceError};
 use crate::executables::Executables;
-use crate::json::{Raw, Reader};
+use crate::json::{At, Raw, Reader};
 use crate::meshes::Meshes;
-use crate::placement::placement;
 use crate::program::{
     Action, Block, Call, EventRef, ExecutableRef, REDISTRIBUTE, Results, Statement, StreamRef,
     ValueRef,
 };
-use crate::raw_form::{
-    BarrierForm, CriticalSectionForm, GlobalSyncForm, KINDS, OpForm, ReadForm, RecordForm,
-    RedistributeForm, ReleaseForm, StatementForm, StreamWaitForm, SynchronizeForm, TouchForm,
-    WaitForm,
-};
-use crate::schema_types::{Name, Names, True};
+use crate::raw_form::{FromToForm, KINDS, OpForm, RedistributeForm, StatementForm};
+use crate::schema_types::{Name, Names};
 use crate::source::Span;
 use crate::streams::StreamNames;
 use crate::symbol_table::{NameError, SymbolTable};
@@ -69,10 +63,6 @@ impl<'r, 'a> Statements<'r, 'a> {
         }
     }
 
-    pub(crate) fn into_symbols(self) -> SymbolTable<'r> {
-        self.symbols
-    }
-
     /// Reads the statements of the block.
     pub(crate) fn block(&mut self, raw: List<'a>) -> Result<Block> {
         let statements = self.list(raw, 0)?;
@@ -95,39 +85,34 @@ impl<'r, 'a> Statements<'r, 'a> {
     /// Defines what a statement with a mistake would have defined, so that later statements are not
     /// refused for it.
     fn define_results(&mut self, raw: Raw<'a, StatementForm<'a>>) {
-        let Ok(entries) = self.reader.entries(raw, "a statement") else { return };
+        let Ok(entries) = self.reader.entries(raw.cast(), "a statement") else { return };
         for (key, raw) in entries {
-            match (&*key.name, raw.kind()) {
+            let names = match (key.name(), raw.kind()) {
                 ("out", "an object") => {
-                    for (_, name) in self.reader.entries::<()>(raw, "names").unwrap_or_default() {
-                        self.define_name(name.cast());
-                    }
+                    let named = self.reader.entries(raw, "names").unwrap_or_default();
+                    named.into_iter().map(|(_, name)| name.cast()).collect()
                 }
-                ("out", "a list") => {
-                    for name in self.reader.list::<Name>(raw.cast(), "names").unwrap_or_default() {
-                        self.define_name(name);
-                    }
+                ("out", _) => self.reader.names(raw.cast(), "names").unwrap_or_default(),
+                ("record", _) => {
+                    // The name may be none.
+                    let _ = self.record(raw.cast());
+                    continue;
                 }
-                ("out", _) => self.define_name(raw.cast()),
-                ("record", _) => drop(self.record(raw.cast())),
-                _ => {}
+                _ => continue,
+            };
+            for raw in names {
+                if let Ok(name) = self.reader.name(raw, "the name of a tensor") {
+                    // The name may be defined already.
+                    let _ = self.symbols.define(&name, self.reader.span(raw.text));
+                }
             }
         }
     }
 
-    fn define_name(&mut self, raw: Raw<'a, Name>) {
-        if let Ok(name) = self.reader.name(raw, "the name of a tensor") {
-            // The name may be defined already.
-            let _ = self.symbols.define(&name, self.reader.span(raw));
-        }
-    }
-
     fn statement(&mut self, raw: Raw<'a, StatementForm<'a>>, depth: usize) -> Result<Statement> {
-        let entries = self.reader.entries(raw, "a statement, which is an object")?;
-        let kind = entries.iter().find_map(|(key, _)| KINDS.iter().find(|k| **k == key.name));
-        let Some(&kind) = kind else {
-            return Err(self.unknown_kind(raw, entries.into_iter().map(|(key, _)| key.name)));
-        };
+        let fields = self.reader.fields(raw, "a statement, which is an object")?;
+        let keys = fields.entries.iter().map(|(key, _)| key.name());
+        let kind = keys.clone().find(|key| KINDS.contains(key)).unwrap_or_default();
         let refused = match kind {
             _ if self.executables.is_some() => None,
             "launch" => Some("an executable cannot launch another one, or itself"),
@@ -136,50 +121,45 @@ impl<'r, 'a> Statements<'r, 'a> {
         };
         if let Some(why) = refused {
             let message = format!("'{kind}' is not allowed in an executable");
-            return Err(self.reader.error(raw, message).help(why));
+            return Err(self.reader.error(raw.text, message).help(why));
         }
-        let action = self.action(kind, raw, depth)?;
-        Ok(Statement { span: self.reader.span(raw), action })
+        let Some(form) = StatementForm::of(kind, &fields)? else {
+            return Err(self.unknown_kind(raw.text, keys));
+        };
+        let action = self.action(form, raw.text, depth)?;
+        Ok(Statement { span: self.reader.span(raw.text), action })
     }
 
-    fn unknown_kind(
-        &self,
-        raw: Raw<'a, StatementForm<'a>>,
-        fields: impl Iterator<Item = Cow<'a, str>>,
-    ) -> TraceError {
+    fn unknown_kind<'f>(&self, text: &str, fields: impl Iterator<Item = &'f str>) -> TraceError {
         let known = format!("a statement has one of these fields: {}", KINDS.join(", "));
         let mut first = None;
         for field in fields {
             if field == "job" {
-                let error = self.reader.error(raw, "jobs have become executables");
+                let error = self.reader.error(text, "jobs have become executables");
                 return error.help("launch one with { \"launch\": NAME }");
             }
-            if let Some(close) = nearest(&field, KINDS.iter().copied()) {
-                let error = self.reader.error(raw, format!("unknown statement '{field}'"));
+            if let Some(close) = nearest(field, KINDS.iter().copied()) {
+                let error = self.reader.error(text, format!("unknown statement '{field}'"));
                 return error.meant(Some(close));
             }
             first.get_or_insert(field);
         }
         match first {
             Some(field) => {
-                self.reader.error(raw, format!("unknown statement '{field}'")).help(known)
+                self.reader.error(text, format!("unknown statement '{field}'")).help(known)
             }
-            None => self.reader.error(raw, "an empty statement").help(known),
+            None => self.reader.error(text, "an empty statement").help(known),
         }
     }
 
-    fn action(
-        &mut self,
-        kind: &str,
-        raw: Raw<'a, StatementForm<'a>>,
-        depth: usize,
-    ) -> Result<Action> {
-        let reader = self.reader;
-        Ok(match kind {
-            "op" => Action::Call(Box::new(self.call(raw.cast())?)),
-            "redistribute" => Action::Call(Box::new(self.redistribute(raw.cast())?)),
-            "release" => {
-                let form = reader.object(raw.cast::<ReleaseForm<'a>>(), "a release")?;
+    /// Resolves the names of a statement, which stands at `text`.
+    fn action(&mut self, form: StatementForm<'a>, text: &str, depth: usize) -> Result<Action> {
+        Ok(match form {
+            StatementForm::OpForm(form) => Action::Call(Box::new(self.call(form)?)),
+            StatementForm::RedistributeForm(form) => {
+                Action::Call(Box::new(self.redistribute(form)?))
+            }
+            StatementForm::ReleaseForm(form) => {
                 Action::Release(self.each(form.release, |s, name, span| {
                     let value = s.symbols.release(name, span)?;
                     if let Some(users) = s.executables.and_then(|all| all.users.get(&value)) {
@@ -190,152 +170,117 @@ impl<'r, 'a> Statements<'r, 'a> {
                     Ok(value)
                 })?)
             }
-            "record" => {
-                let form = reader.object(raw.cast::<RecordForm<'a>>(), "a record")?;
-                let event = self.record(form.record.unwrap_or(raw.cast()))?;
-                Action::Record { event, stream: self.stream(form.stream, raw, "a record")? }
+            StatementForm::RecordForm(form) => {
+                let event = self.record(form.record)?;
+                Action::Record { event, stream: self.stream(form.stream)? }
             }
-            "wait" => {
-                let form = reader.object(raw.cast::<WaitForm<'a>>(), "a wait")?;
-                let event = self.recorded(form.wait.unwrap_or(raw.cast()))?;
-                Action::Wait { event, stream: self.stream(form.stream, raw, "a wait")? }
+            StatementForm::WaitForm(form) => {
+                let event = self.recorded(form.wait)?;
+                Action::Wait { event, stream: self.stream(form.stream)? }
             }
-            "stream_wait" => {
-                let form = reader.object(raw.cast::<StreamWaitForm<'a>>(), "a stream_wait")?;
-                let raw = form.stream_wait.unwrap_or(raw.cast());
-                let pair = reader.object(raw, "a stream_wait")?;
-                let from = self.stream(pair.from, raw, "a stream_wait")?;
-                Action::StreamWait { from, to: self.stream(pair.to, raw, "a stream_wait")? }
+            StatementForm::StreamWaitForm(form) => {
+                let FromToForm { from, to } = form.stream_wait.take();
+                Action::StreamWait { from: self.stream(from)?, to: self.stream(to)? }
             }
-            "read" => {
-                let form = reader.object(raw.cast::<ReadForm<'a>>(), "a read")?;
-                Action::Read(self.tensor(form.read.unwrap_or(raw.cast()))?)
-            }
-            "touch" => {
-                let form = reader.object(raw.cast::<TouchForm<'a>>(), "a touch")?;
+            StatementForm::ReadForm(form) => Action::Read(self.tensor(form.read)?),
+            StatementForm::TouchForm(form) => {
                 let tensors = self.each(form.touch, |s, name, _| s.symbols.find(name))?;
                 Action::Touch { tensors, stream: self.optional_stream(form.stream)? }
             }
-            "barrier" => {
-                let form = reader.object(raw.cast::<BarrierForm<'a>>(), "a barrier")?;
-                self.expect_true(form.barrier)?;
-                Action::Barrier
+            StatementForm::BarrierForm(_) => Action::Barrier,
+            StatementForm::GlobalSyncForm(_) => Action::GlobalSync,
+            StatementForm::SynchronizeForm(form) => {
+                Action::Synchronize(self.stream(form.synchronize)?)
             }
-            "global_sync" => {
-                let form = reader.object(raw.cast::<GlobalSyncForm<'a>>(), "a global_sync")?;
-                self.expect_true(form.global_sync)?;
-                Action::GlobalSync
+            StatementForm::CriticalSectionForm(_) if depth == MAX_DEPTH => {
+                let message = format!("critical sections nest more than {MAX_DEPTH} deep");
+                return Err(self.reader.error(text, message));
             }
-            "synchronize" => {
-                let form = reader.object(raw.cast::<SynchronizeForm<'a>>(), "a synchronize")?;
-                Action::Synchronize(self.stream(form.synchronize, raw, "a synchronize")?)
+            StatementForm::CriticalSectionForm(form) => {
+                let tensors =
+                    self.each(form.critical_section, |s, name, span| s.symbols.hold(name, span));
+                let tensors = self.reader.recover(tensors)?.unwrap_or_default();
+                let body = self.list(form.body, depth + 1)?;
+                for tensor in &tensors {
+                    self.symbols.end_hold(*tensor);
+                }
+                Action::CriticalSection { tensors, body }
             }
-            "critical_section" => self.critical_section(raw.cast(), depth)?,
-            _ => Action::Launch(Box::new(self.launch(raw.cast())?)),
+            StatementForm::LaunchForm(form) => Action::Launch(Box::new(self.launch(text, form)?)),
         })
     }
 
-    fn call(&mut self, raw: Raw<'a, OpForm<'a>>) -> Result<Call> {
+    fn call(&mut self, form: OpForm<'a>) -> Result<Call> {
         let reader = self.reader;
-        let form = reader.object(raw, "an op call")?;
-        let op_at = form.op.unwrap_or(raw.cast());
-        let op = reader.name(op_at, "an op's name")?.into_owned();
-        let inputs = self.each(form.input, |s, name, _| s.symbols.find(name))?;
+        let op = reader.name(form.op, "an op's name")?.into_owned();
+        let inputs = self.optional(form.input, |s, name, _| s.symbols.find(name))?;
         let results = match (form.out, form.into) {
             (Some(_), Some(both)) => {
-                return Err(reader.error(both, "an op call has 'out' or 'into', not both"));
+                let message = "an op call has 'out' or 'into', not both";
+                return Err(reader.error(both.text, message));
             }
-            (out, None) => {
-                Results::New(self.each(out, |s, name, span| s.symbols.define(name, span))?)
-            }
-            (None, into) => {
+            (None, Some(into)) => {
                 let into = self.each(into, |s, name, _| s.symbols.find(name));
                 let hint = "'into' names tensors that exist; 'out' names new ones";
                 Results::Into(into.map_err(|e| if e.hint().is_none() { e.help(hint) } else { e })?)
+            }
+            (out, None) => {
+                Results::New(self.optional(out, |s, name, span| s.symbols.define(name, span))?)
             }
         };
         let scalars = self.executables.is_none().then_some(&self.scalars[..]);
         let attrs = attrs(reader, form.attrs, scalars)?;
         let stream = self.optional_stream(form.stream)?;
-        let priority = form.priority.map(|raw| reader.number(raw, "a priority, a 32-bit integer"));
-        let (op_span, priority) = (reader.span(op_at), priority.transpose()?.unwrap_or_default());
-        let ranks = form.ranks.map(|raw| placement(reader, raw)).transpose()?;
+        let (op_span, priority) = (reader.span(form.op.text), form.priority.map_or(0, At::take));
+        let ranks = form.ranks.map(At::take);
         let held = self.meshes.held(reader, form.mesh, form.sbp)?;
         Ok(Call { op, op_span, inputs, results, attrs, stream, priority, ranks, held })
     }
 
-    fn redistribute(&mut self, raw: Raw<'a, RedistributeForm<'a>>) -> Result<Call> {
-        let reader = self.reader;
-        let form = reader.object(raw, "a redistribute")?;
-        let of = form.redistribute.unwrap_or(raw.cast());
-        let inputs = vec![self.tensor(of)?];
-        let out = reader.require(form.out, raw, "out", "a redistribute")?;
-        let sbp = reader.require(form.sbp, raw, "sbp", "a redistribute")?;
-        let held = self.meshes.held(reader, form.mesh, Some(sbp))?;
-        let results = self.each(Some(out.cast()), |s, name, span| s.symbols.define(name, span))?;
-        Ok(Call { held, ..Call::new(REDISTRIBUTE, reader.span(of), inputs, results) })
-    }
-
-    fn critical_section(
-        &mut self,
-        raw: Raw<'a, CriticalSectionForm<'a>>,
-        depth: usize,
-    ) -> Result<Action> {
-        if depth == MAX_DEPTH {
-            let message = format!("critical sections nest more than {MAX_DEPTH} deep");
-            return Err(self.reader.error(raw, message));
-        }
-        let form = self.reader.object(raw, "a critical section")?;
-        let body = self.reader.require(form.body, raw, "body", "a critical section")?;
-        let tensors = self.each(form.critical_section, |s, name, span| s.symbols.hold(name, span));
-        let tensors = self.reader.recover(tensors)?.unwrap_or_default();
-        let body = self.list(body, depth + 1)?;
-        for tensor in &tensors {
-            self.symbols.end_hold(*tensor);
-        }
-        Ok(Action::CriticalSection { tensors, body })
+    fn redistribute(&mut self, form: RedistributeForm<'a>) -> Result<Call> {
+        let inputs = vec![self.tensor(form.redistribute)?];
+        let held = self.meshes.held(self.reader, form.mesh, Some(form.sbp))?;
+        let results = self.each(form.out.cast(), |s, name, span| s.symbols.define(name, span))?;
+        let span = self.reader.span(form.redistribute.text);
+        Ok(Call { held, ..Call::new(REDISTRIBUTE, span, inputs, results) })
     }
 
     /// Resolves each name of a list of tensors, or one name alone, with `resolve`.
     pub(crate) fn each(
         &mut self,
-        raw: Option<Raw<'a, Names>>,
+        raw: Raw<'a, Names>,
         mut resolve: impl FnMut(&mut Self, &str, Span) -> Result<ValueRef, NameError>,
     ) -> Result<Vec<ValueRef>> {
-        let list = raw.map(|raw| self.reader.names(raw, "the name of a tensor or a list of them"));
+        let list = self.reader.names(raw, "the name of a tensor or a list of them")?;
         let one = |raw: Raw<'a, Name>| {
             let name = self.reader.name(raw, "the name of a tensor")?;
-            let value = resolve(self, &name, self.reader.span(raw));
-            value.map_err(|e| e.at(|message| self.reader.error(raw, message)))
+            let value = resolve(self, &name, self.reader.span(raw.text));
+            value.map_err(|e| e.at(|message| self.reader.error(raw.text, message)))
         };
-        list.transpose()?.unwrap_or_default().into_iter().map(one).collect()
+        list.into_iter().map(one).collect()
+    }
+
+    /// Resolves the names of a list that may be absent.
+    pub(crate) fn optional(
+        &mut self,
+        raw: Option<Raw<'a, Names>>,
+        resolve: impl FnMut(&mut Self, &str, Span) -> Result<ValueRef, NameError>,
+    ) -> Result<Vec<ValueRef>> {
+        raw.map_or(Ok(Vec::new()), |raw| self.each(raw, resolve))
     }
 
     pub(crate) fn tensor(&mut self, raw: Raw<'a, Name>) -> Result<ValueRef> {
         let name = self.reader.name(raw, "the name of a tensor")?;
         let found = self.symbols.find(&name);
-        found.map_err(|e| e.at(|message| self.reader.error(raw, message)))
+        found.map_err(|e| e.at(|message| self.reader.error(raw.text, message)))
     }
 
-    fn stream<T>(
-        &self,
-        raw: Option<Raw<'a, Name>>,
-        within: Raw<'a, T>,
-        what: &str,
-    ) -> Result<StreamRef> {
-        let raw = self.reader.require(raw, within, "stream", what)?;
+    fn stream(&self, raw: Raw<'a, Name>) -> Result<StreamRef> {
         self.streams.find(self.reader, raw)
     }
 
     pub(crate) fn optional_stream(&self, raw: Option<Raw<'a, Name>>) -> Result<Option<StreamRef>> {
-        raw.map(|raw| self.streams.find(self.reader, raw)).transpose()
-    }
-
-    fn expect_true(&self, raw: Option<Raw<'a, True>>) -> Result<()> {
-        match raw {
-            Some(raw) if raw.text != "true" => Err(self.reader.error(raw, "expected true")),
-            _ => Ok(()),
-        }
+        raw.map(|raw| self.stream(raw)).transpose()
     }
 
     fn record(&mut self, raw: Raw<'a, Name>) -> Result<EventRef> {
@@ -354,7 +299,7 @@ impl<'r, 'a> Statements<'r, 'a> {
         self.events.get(&*name).copied().ok_or_else(|| {
             let message = format!("no statement before this records the event '{name}'");
             let close = nearest(&name, self.events.keys().map(String::as_str));
-            self.reader.error(raw, message).meant(close)
+            self.reader.error(raw.text, message).meant(close)
         })
     }
 }

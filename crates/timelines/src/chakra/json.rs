@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use serde_json::Value;
 
-use super::messages::{Attribute, Node};
+use super::messages::Attribute;
 
 /// The kinds of nodes, by number.
 const KINDS: [&str; 8] = [
@@ -20,89 +20,53 @@ const KINDS: [&str; 8] = [
     "COMM_COLL_NODE",
 ];
 
-/// A node, or the metadata.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct NodeForm {
-    version: Option<String>,
-    #[serde(deserialize_with = "whole")]
-    id: Option<u64>,
-    name: String,
-    #[serde(rename = "type")]
-    kind: Value,
-    #[serde(alias = "ctrlDeps", deserialize_with = "all_whole")]
-    ctrl_deps: Vec<u64>,
-    #[serde(alias = "dataDeps", deserialize_with = "all_whole")]
-    data_deps: Vec<u64>,
-    #[serde(alias = "startTimeMicros", deserialize_with = "whole")]
-    start_time_micros: Option<u64>,
-    #[serde(alias = "durationMicros", deserialize_with = "whole")]
-    duration_micros: Option<u64>,
-    attr: Vec<serde_json::Map<String, Value>>,
-}
-
-impl NodeForm {
-    /// Returns whether it is the metadata, which comes first.
-    pub(super) fn is_metadata(&self) -> bool {
-        self.version.is_some() || (self.name.is_empty() && self.kind.is_null())
-    }
-
-    /// Returns the node.
-    pub(super) fn node(self) -> Result<Node, String> {
-        let kind = match &self.kind {
-            Value::String(name) => KINDS.iter().position(|kind| kind == name).ok_or_else(|| {
-                format!("type '{name}' is not known: expected one of {}", KINDS.join(", "))
-            })? as i32,
-            Value::Number(number) => {
-                number.as_i64().and_then(|n| i32::try_from(n).ok()).unwrap_or(0)
-            }
-            _ => 0,
-        };
-        Ok(Node {
-            id: self.id.unwrap_or(0),
-            name: self.name,
-            kind,
-            ctrl_deps: self.ctrl_deps,
-            data_deps: self.data_deps,
-            start_time_micros: self.start_time_micros.unwrap_or(0),
-            duration_micros: self.duration_micros.unwrap_or(0),
-            attr: self.attr.iter().map(attribute).collect(),
-        })
+/// Reads the kind of a node: its name, or its number.
+pub(super) fn kind<'de, D: Deserializer<'de>>(json: D) -> Result<i32, D::Error> {
+    match Value::deserialize(json)? {
+        Value::String(name) => KINDS.iter().zip(0..).find(|(kind, _)| **kind == name).map_or_else(
+            || {
+                let known = KINDS.join(", ");
+                let message = format!("type '{name}' is not known: expected one of {known}");
+                Err(de::Error::custom(message))
+            },
+            |(_, kind)| Ok(kind),
+        ),
+        other => Ok(other.as_i64().and_then(|number| number.try_into().ok()).unwrap_or(0)),
     }
 }
 
-fn attribute(form: &serde_json::Map<String, Value>) -> Attribute {
-    let name = form.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let value = form.iter().find(|(key, _)| key.ends_with("Val") || key.ends_with("_val"));
-    let value = value.map(|(_, value)| value);
-    Attribute {
-        name,
-        int64_val: value.and_then(|value| match value {
+/// Reads attributes, each with the value of whatever kind.
+pub(super) fn attributes<'de, D: Deserializer<'de>>(json: D) -> Result<Vec<Attribute>, D::Error> {
+    let all = Vec::<serde_json::Map<String, Value>>::deserialize(json)?;
+    let attribute = |form: serde_json::Map<String, Value>| {
+        let name = form.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let value = form.iter().find(|(key, _)| key.ends_with("Val") || key.ends_with("_val"));
+        let value = value.map(|(_, value)| value);
+        let int64_val = value.and_then(|value| match value {
             Value::String(text) => text.parse().ok(),
             other => other.as_i64(),
-        }),
-        bool_val: value.and_then(Value::as_bool),
-        ..Attribute::default()
-    }
+        });
+        let bool_val = value.and_then(Value::as_bool);
+        Attribute { name, int64_val, bool_val, ..Attribute::default() }
+    };
+    Ok(all.into_iter().map(attribute).collect())
 }
 
-fn number(value: &Value) -> Option<u64> {
-    match value {
+fn number<E: de::Error>(value: &Value, what: &str) -> Result<u64, E> {
+    let number = match value {
         Value::String(text) => text.parse().ok(),
         other => other.as_u64(),
-    }
-}
-
-fn whole<'de, D: Deserializer<'de>>(json: D) -> Result<Option<u64>, D::Error> {
-    let value = Value::deserialize(json)?;
-    let wrong = || de::Error::custom(format!("{value} is no whole number"));
-    number(&value).map(Some).ok_or_else(wrong)
-}
-
-fn all_whole<'de, D: Deserializer<'de>>(json: D) -> Result<Vec<u64>, D::Error> {
-    let values = Vec::<Value>::deserialize(json)?;
-    let one = |value: &Value| {
-        number(value).ok_or_else(|| de::Error::custom(format!("{value} is no id of a node")))
     };
-    values.iter().map(one).collect()
+    number.ok_or_else(|| E::custom(format!("{value} is no {what}")))
+}
+
+/// Reads a whole number.
+pub(super) fn whole<'de, D: Deserializer<'de>>(json: D) -> Result<u64, D::Error> {
+    number(&Value::deserialize(json)?, "whole number")
+}
+
+/// Reads ids of nodes.
+pub(super) fn all_whole<'de, D: Deserializer<'de>>(json: D) -> Result<Vec<u64>, D::Error> {
+    let values = Vec::<Value>::deserialize(json)?;
+    values.iter().map(|value| number(value, "id of a node")).collect()
 }

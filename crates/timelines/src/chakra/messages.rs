@@ -3,6 +3,9 @@
 //! Source: `schema/protobuf/et_def.proto` of <https://github.com/mlcommons/chakra>.
 
 use prost::Message;
+use serde::Deserialize;
+
+use super::json;
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct GlobalMetadata {
@@ -10,23 +13,32 @@ pub(super) struct GlobalMetadata {
     pub(super) version: String,
 }
 
-#[derive(Clone, PartialEq, Message)]
+/// A node. In JSON, the names of fields have capitals or underscores.
+#[derive(Clone, PartialEq, Message, Deserialize)]
+#[serde(default)]
 pub(super) struct Node {
     #[prost(uint64, tag = "1")]
+    #[serde(deserialize_with = "json::whole")]
     pub(super) id: u64,
     #[prost(string, tag = "2")]
     pub(super) name: String,
     #[prost(int32, tag = "3")]
+    #[serde(rename = "type", deserialize_with = "json::kind")]
     pub(super) kind: i32,
     #[prost(uint64, repeated, tag = "4")]
+    #[serde(alias = "ctrlDeps", deserialize_with = "json::all_whole")]
     pub(super) ctrl_deps: Vec<u64>,
     #[prost(uint64, repeated, tag = "5")]
+    #[serde(alias = "dataDeps", deserialize_with = "json::all_whole")]
     pub(super) data_deps: Vec<u64>,
     #[prost(uint64, tag = "6")]
+    #[serde(alias = "startTimeMicros", deserialize_with = "json::whole")]
     pub(super) start_time_micros: u64,
     #[prost(uint64, tag = "7")]
+    #[serde(alias = "durationMicros", deserialize_with = "json::whole")]
     pub(super) duration_micros: u64,
     #[prost(message, repeated, tag = "10")]
+    #[serde(deserialize_with = "json::attributes")]
     pub(super) attr: Vec<Attribute>,
 }
 
@@ -45,6 +57,13 @@ pub(super) struct Attribute {
     pub(super) uint64_val: Option<u64>,
     #[prost(bool, optional, tag = "27")]
     pub(super) bool_val: Option<bool>,
+}
+
+impl Node {
+    /// Returns whether the first object of a JSON text is the metadata, which has attributes alone.
+    pub(super) fn is_metadata(&self) -> bool {
+        self.name.is_empty() && self.kind == 0
+    }
 }
 
 impl Attribute {

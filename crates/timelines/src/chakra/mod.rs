@@ -17,7 +17,6 @@ use prost::Message;
 use crate::input::Input;
 use crate::{Result, TimelineError};
 
-use json::NodeForm;
 use messages::{GlobalMetadata, Node};
 
 /// The most bytes of a message: a node of an op on thousands of tensors has some 100 KB.
@@ -44,17 +43,16 @@ pub(crate) fn read(input: Input, is_json: bool) -> Result<Profile> {
 fn json_nodes(input: Input, file: &TimelineError) -> Result<Vec<Node>> {
     let json = serde_json::Deserializer::from_reader(BufReader::new(input));
     let mut nodes = Vec::new();
-    for (k, form) in json.into_iter::<NodeForm>().enumerate() {
+    for (k, node) in json.into_iter::<Node>().enumerate() {
         let wrong = |message: String| TimelineError {
             at: format!("object {}", k + 1),
             message,
             ..file.clone()
         };
-        let form = form.map_err(|e| wrong(e.to_string()))?;
-        if k == 0 && form.is_metadata() {
-            continue;
+        let node = node.map_err(|e| wrong(e.to_string()))?;
+        if k > 0 || !node.is_metadata() {
+            nodes.push(node);
         }
-        nodes.push(form.node().map_err(wrong)?);
     }
     Ok(nodes)
 }

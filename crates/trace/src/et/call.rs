@@ -114,7 +114,7 @@ pub fn lower_call(
         SidecarNotes::read(None)?,
         Imported::default(),
         source.clone(),
-        Groups::read(&[], &[]),
+        Groups::default(),
     );
     import.begin_node(0, Span::default(), &[]);
     import.is_single = true;

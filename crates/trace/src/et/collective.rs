@@ -35,7 +35,7 @@ pub(crate) fn lower(node: &mut Node<'_, '_>) -> Lowered<Made> {
         return Ok(vec![Some(given.tensor(import, "tensor")?)]);
     }
     let mut noted = import.groups.noted(import.node());
-    if let Some(own) = import.notes.collective(import.node()) {
+    if let Some(own) = import.notes.meta.collectives.get(&import.node()).cloned() {
         noted.group = own.group.or(noted.group);
         noted.reduction = own.reduction.or(noted.reduction);
     }

@@ -20,6 +20,7 @@ use serde_json::Value;
 use crate::et::import::{Lowered, Refusal, unsupported};
 use crate::et::raw_form::NodeForm;
 use crate::et::signature::Signature;
+use crate::et::tree::Tree;
 use crate::et::value::{self, Arg};
 
 /// The label whose argument lists the rank's process groups.
@@ -75,23 +76,18 @@ pub(crate) struct Groups {
 impl Groups {
     /// Reads the groups of a trace. What is malformed is left out, and the collective that needs it
     /// refused.
-    pub(crate) fn read(nodes: &[NodeForm<'_>], schemas: &[String]) -> Groups {
+    pub(crate) fn read(tree: &Tree<'_>) -> Groups {
+        let Tree { nodes, schemas, parents, .. } = tree;
         let mut groups = Groups::default();
         let is_listed = |node: &&NodeForm<'_>| node.name.as_deref() == Some(LISTED);
         nodes.iter().filter(is_listed).for_each(|node| groups.list(node));
-        let by_id: HashMap<u64, usize> =
-            nodes.iter().enumerate().filter_map(|(k, n)| Some((n.id?, k))).collect();
-        let caller = |k: usize| {
-            let caller = *by_id.get(&nodes[k].caller()?)?;
-            (caller < k).then_some(caller)
-        };
         let mut functional: HashMap<usize, Noted> = HashMap::new();
         for (k, schema) in schemas.iter().enumerate() {
             if schema.starts_with(FUNCTIONAL) {
                 functional.extend(named_by(&nodes[k], schema).map(|noted| (k, noted)));
             }
             if schema.starts_with("c10d::")
-                && let Some(noted) = caller(k).and_then(|caller| functional.get(&caller))
+                && let Some(noted) = parents[k].and_then(|caller| functional.get(&caller))
                 && let Some(id) = nodes[k].id
             {
                 groups.noted.insert(id, noted.clone());
@@ -99,11 +95,11 @@ impl Groups {
             if nodes[k].name.as_deref() == Some(COMMS)
                 && let Some(group) = groups.named_in(&nodes[k])
             {
-                let mut above = caller(k);
+                let mut above = parents[k];
                 while let Some(at) = above
                     && !schemas[at].starts_with("c10d::")
                 {
-                    above = caller(at);
+                    above = parents[at];
                 }
                 if let Some(id) = above.and_then(|at| nodes[at].id) {
                     groups.noted.entry(id).or_default().group.get_or_insert(group);
@@ -144,7 +140,7 @@ impl Groups {
 
     /// Returns the group that a node of communication names.
     fn named_in(&self, node: &NodeForm<'_>) -> Option<String> {
-        if let Some(name) = node.attr_text("pg_name") {
+        if let Some(name) = node.attr::<String>("pg_name") {
             return Some(name);
         }
         let args = value::inputs(node).ok()?;

@@ -38,7 +38,7 @@ mod value;
 
 pub use call::{Argument, LoweredCall, lower_call};
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ use crate::et::raw_form::{FileForm, NodeForm, SCHEMAS};
 use crate::et::report::{Imported, Skipped};
 use crate::et::sidecar_notes::SidecarNotes;
 use crate::et::signature::Signature;
-use crate::et::tree::{Step, label_ranges, steps};
+use crate::et::tree::{Step, Tree, label_ranges, steps};
 use crate::et::value::{Arg, Recorded};
 use crate::load::LoadOptions;
 use crate::number::Number;
@@ -146,19 +146,26 @@ pub(crate) fn import(
     }
 
     let notes = SidecarNotes::read(folder)?;
-    let name = notes.name.clone();
+    let name = notes.meta.name.clone();
+    let eager = notes.meta.eager.clone();
+    let mut places = BTreeMap::new();
+    for (place, nodes) in &notes.meta.places {
+        let place: Arc<str> = place.as_str().into();
+        places.extend(nodes.iter().map(|node| (*node, place.clone())));
+    }
+    let tree = Tree::new(&nodes, &schemas);
     let report = Imported {
         schema: schema.into_owned(),
         nodes: nodes.len(),
-        labels: label_ranges(&nodes, &schemas),
-        eager: notes.eager.clone(),
-        places: notes.places.clone(),
+        labels: label_ranges(&tree),
+        eager: eager.filter(|eager| eager.seconds.is_finite() && eager.seconds > 0.0),
+        places,
         ..Imported::default()
     };
     let et = &options.et;
     let known = |name: &str| lower::knows(&et.ops, name);
-    let groups = Groups::read(&nodes, &schemas);
-    let steps = steps(&nodes, &schemas, &known);
+    let groups = Groups::read(&tree);
+    let steps = steps(&tree, &known);
     let mut run = Run {
         import: Import::new(et, notes, report, source.clone(), groups),
         signatures: HashMap::new(),
@@ -184,20 +191,16 @@ pub(crate) fn import(
         mode: StreamMode::InOrder,
         site: Site { source: source.clone(), span: Span::default() },
     }];
+    let block = Block { statements: finished.statements, events: Vec::new() };
     Ok(Program {
         name,
         streams,
         tensors: finished.tensors,
         values: finished.values,
-        executables: Vec::new(),
-        body: Body::Statements(Block { statements: finished.statements, events: Vec::new() }),
         outputs: finished.outputs,
-        source,
         spread: true,
-        is_partial: false,
-        wholes: None,
-        rank: None,
         imported: Some(Box::new(report)),
+        ..Program::new(&source, Body::Statements(block))
     })
 }
 
@@ -299,16 +302,10 @@ impl Run<'_> {
     /// Imports an op: lowers it to calls, or skips it if the options allow that.
     fn op(&mut self, node: &NodeForm<'_>, schema: &str, source: &Source) -> Result<()> {
         let id = node.id.unwrap_or_default();
-        let error = |message: String| TraceError::at(source, node_span(id), message);
-        let (inputs, outputs) =
-            match value::inputs(node).and_then(|i| Ok((i, value::outputs(node)?))) {
-                Ok(both) => both,
-                Err(fault) if self.import.options.structural => {
-                    self.skip(id, schema, fault, 0);
-                    return Ok(());
-                }
-                Err(fault) => return Err(error(fault)),
-            };
+        let args = value::inputs(node).and_then(|inputs| Ok((inputs, value::outputs(node)?)));
+        let (args, fault) =
+            args.map_or_else(|fault| (None, Some(fault)), |args| (Some(args), None));
+        let (inputs, outputs) = args.unwrap_or_default();
         let mut seen = Vec::new();
         value::tensors(&inputs, &mut seen);
         value::tensors(&outputs, &mut seen);
@@ -323,9 +320,10 @@ impl Run<'_> {
                 parsed
             }
         };
-        let done = match signature {
-            Some(signature) => lower::node(&mut self.import, &signature, &inputs, &results),
-            None => Err(Refusal::Wrong(format!("'{schema}' is not the schema of an op"))),
+        let done = match (fault, signature) {
+            (Some(fault), _) => Err(fault.into()),
+            (_, Some(signature)) => lower::node(&mut self.import, &signature, &inputs, &results),
+            (_, None) => Err(Refusal::Wrong(format!("'{schema}' is not the schema of an op"))),
         };
         match done {
             Ok(()) => {

@@ -9,7 +9,7 @@ use millstream_types::layout::contiguous_strides;
 use crate::error::{Result, TraceError};
 use crate::et::effects::effects;
 use crate::et::raw_form::{FileForm, NodeForm};
-use crate::et::value::{Arg, Recorded, inputs, outputs};
+use crate::et::value::{self, Arg, Recorded, inputs, outputs};
 use crate::load::LoadOptions;
 use crate::read::read_text;
 
@@ -90,7 +90,10 @@ fn node(form: &NodeForm<'_>) -> Option<Node> {
     let tensors = |args: &[Arg], written: &[bool]| {
         let mut tensors = Vec::new();
         for (k, arg) in args.iter().enumerate() {
-            add(arg, written.get(k).copied().unwrap_or(false), &mut tensors);
+            let is_written = written.get(k).copied().unwrap_or(false);
+            let mut found = Vec::new();
+            value::tensors(std::slice::from_ref(arg), &mut found);
+            tensors.extend(found.into_iter().filter_map(|found| tensor(found, is_written)));
         }
         tensors
     };
@@ -106,20 +109,6 @@ fn node(form: &NodeForm<'_>) -> Option<Node> {
         inputs: tensors(&inputs, &effects.written),
         outputs: tensors(&outputs, &[]),
     })
-}
-
-fn add(arg: &Arg, is_written: bool, tensors: &mut Vec<NodeTensor>) {
-    match arg {
-        Arg::Tensor(recorded) => tensors.extend(tensor(recorded, is_written)),
-        Arg::List(args) => args.iter().for_each(|arg| add(arg, is_written, tensors)),
-        Arg::Undefined
-        | Arg::None
-        | Arg::Int(_)
-        | Arg::Float(_)
-        | Arg::Bool(_)
-        | Arg::Str(_)
-        | Arg::Opaque => {}
-    }
 }
 
 fn tensor(recorded: &Recorded, is_written: bool) -> Option<NodeTensor> {

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 /// The whole file.
@@ -71,8 +72,8 @@ pub(crate) struct ValuesForm {
 pub(crate) const SCHEMAS: &[&str] = &["1.0.1", "1.0.2", "1.0.3", "1.0.4", "1.1.0", "1.1.1"];
 
 impl NodeForm<'_> {
-    /// Returns an attribute that is a string.
-    pub(crate) fn attr_text(&self, name: &str) -> Option<String> {
+    /// Returns an attribute.
+    pub(crate) fn attr<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let attr = self.attrs.as_ref()?.iter().find(|a| a.name == name)?;
         serde_json::from_str(attr.value.get()).ok()
     }
@@ -81,24 +82,18 @@ impl NodeForm<'_> {
     pub(crate) fn schema(&self) -> Cow<'_, str> {
         match &self.op_schema {
             Some(schema) => Cow::Borrowed(schema),
-            None => Cow::Owned(self.attr_text("op_schema").unwrap_or_default()),
+            None => Cow::Owned(self.attr::<String>("op_schema").unwrap_or_default()),
         }
-    }
-
-    /// Returns an attribute that is a whole number.
-    fn attr_number(&self, name: &str) -> Option<u64> {
-        let attr = self.attrs.as_ref()?.iter().find(|a| a.name == name)?;
-        serde_json::from_str(attr.value.get()).ok()
     }
 
     /// Returns the thread that ran the node.
     pub(crate) fn thread(&self) -> u64 {
-        self.tid.or_else(|| self.attr_number("tid")).unwrap_or(0)
+        self.tid.or_else(|| self.attr("tid")).unwrap_or(0)
     }
 
     /// Returns the number that PyTorch's profiler calls "Record function id"; 0 if there is none.
     pub(crate) fn record_function(&self) -> u64 {
-        self.rf_id.or_else(|| self.attr_number("rf_id")).unwrap_or(0)
+        self.rf_id.or_else(|| self.attr("rf_id")).unwrap_or(0)
     }
 
     /// Returns the node that called this one.

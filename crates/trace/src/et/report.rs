@@ -80,41 +80,28 @@ impl Imported {
     /// Returns one message for each kind of data that came neither from the trace nor from its
     /// sidecar notes. A complete trace has none.
     pub fn diagnostics(&self) -> Vec<String> {
-        let mut diagnostics = Vec::new();
-        let many = |count: usize, one: &str, more: &str| match count {
-            1 => format!("1 {one}"),
-            _ => format!("{count} {more}"),
+        let outputs = match &self.not_compared[..] {
+            [] => "no output depends on them".to_owned(),
+            names => format!("NOT COMPARED, since they depend on them: {}", names.join(", ")),
         };
-        if self.missing_scalars > 0 {
-            let count = many(self.missing_scalars, "number", "numbers");
-            diagnostics.push(format!("{count} that the trace lost: substituted"));
-        }
-        if !self.skipped.is_empty() {
-            let count = many(self.skipped.len(), "node", "nodes");
-            diagnostics.push(format!("{count} of {} skipped, though they compute", self.ops));
-        }
-        if self.random_inputs > 0 {
-            let count = many(self.random_inputs, "tensor", "tensors");
-            diagnostics.push(format!("RANDOM ELEMENTS in {count}: no output was compared"));
-        }
-        if self.made_up > 0 {
-            let count = many(self.made_up, "tensor", "tensors");
-            diagnostics.push(format!("{count} with unknown elements: synthesized, or zero"));
-        }
-        if self.drawn > 0 {
-            let count = many(self.drawn, "draw", "draws");
-            let outputs = match &self.not_compared[..] {
-                [] => "no output depends on them".to_owned(),
-                names => format!("NOT COMPARED, since they depend on them: {}", names.join(", ")),
-            };
-            diagnostics
-                .push(format!("{count} of random numbers that are not PyTorch's; {outputs}"));
-        }
-        if self.relaid > 0 {
-            let count = many(self.relaid, "result", "results");
-            diagnostics.push(format!("{count} copied to get the recorded strides"));
-        }
-        diagnostics
+        let of = format!("of {} skipped, though they compute", self.ops);
+        let drawn = format!("of random numbers that are not PyTorch's; {outputs}");
+        // The count, what precedes it, and what it is of.
+        let all: [(usize, &str, &str, &str); 6] = [
+            (self.missing_scalars, "", "number", "that the trace lost: substituted"),
+            (self.skipped.len(), "", "node", &of),
+            (self.random_inputs, "RANDOM ELEMENTS in ", "tensor", ": no output was compared"),
+            (self.made_up, "", "tensor", "with unknown elements: synthesized, or zero"),
+            (self.drawn, "", "draw", &drawn),
+            (self.relaid, "", "result", "copied to get the recorded strides"),
+        ];
+        let found = all.into_iter().filter(|(count, ..)| *count > 0);
+        let line = |(count, before, of, rest): (usize, &str, &str, &str)| {
+            let plural = if count == 1 { "" } else { "s" };
+            let space = if rest.starts_with(':') { "" } else { " " };
+            format!("{before}{count} {of}{plural}{space}{rest}")
+        };
+        found.map(line).collect()
     }
 
     /// Returns the number of executed nodes.

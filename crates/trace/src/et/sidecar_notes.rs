@@ -8,7 +8,6 @@ use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::Arc;
 
 use millstream_types::DType;
 use serde::Deserialize;
@@ -66,19 +65,27 @@ struct ConstForm {
     lazy: Lazy,
 }
 
+/// What `meta.json` says of a trace.
 #[derive(Default, Deserialize)]
-struct MetaForm {
-    case: Option<String>,
-    tolerance: Option<Tolerance>,
+pub(crate) struct Meta {
+    /// The program's name.
+    #[serde(rename = "case")]
+    pub(crate) name: Option<String>,
+    pub(crate) tolerance: Option<Tolerance>,
+    /// How the elements of inputs are made, by name without `in/`.
     #[serde(default)]
     init: HashMap<String, HintForm>,
+    /// What is known of outputs, by name without `out/`.
     #[serde(default)]
     probe: HashMap<String, ProbeForm>,
+    /// What is known of collectives, by node.
     #[serde(default)]
-    collectives: HashMap<u64, Noted>,
-    eager: Option<Eager>,
+    pub(crate) collectives: HashMap<u64, Noted>,
+    /// The time of PyTorch's own calls.
+    pub(crate) eager: Option<Eager>,
+    /// The nodes of each module and line of the program.
     #[serde(default)]
-    places: BTreeMap<String, Vec<u64>>,
+    pub(crate) places: BTreeMap<String, Vec<u64>>,
 }
 
 /// How the elements of an input are made.
@@ -110,7 +117,7 @@ pub(crate) enum Const {
 }
 
 /// The place of elements that a node returned or wrote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     /// The result of this number.
     Result(usize),
@@ -139,21 +146,10 @@ pub(crate) struct SidecarNotes {
     /// The operands, by node and id, that are views which PyTorch evaluates when it reads them.
     pub(crate) lazy: HashMap<(u64, u64), Lazy>,
     /// The recorded results of nodes, such as random ops.
-    results: HashMap<u64, Vec<(Place, Sidecar)>>,
+    results: BTreeMap<(u64, Place), Sidecar>,
     /// Whether `consts.json` exists. It has all numbers that the trace lost.
     pub(crate) has_consts: bool,
-    pub(crate) name: Option<String>,
-    pub(crate) tolerance: Tolerance,
-    /// How the elements of inputs are made, by name without `in/`.
-    hints: HashMap<String, HintForm>,
-    /// What is known of outputs, by name without `out/`.
-    probes: HashMap<String, ProbeForm>,
-    /// What is known of collectives, by node.
-    collectives: HashMap<u64, Noted>,
-    /// The time of PyTorch's own calls.
-    pub(crate) eager: Option<Eager>,
-    /// The module and the line of the program for each node.
-    pub(crate) places: BTreeMap<u64, Arc<str>>,
+    pub(crate) meta: Meta,
 }
 
 /// Reads the file of this name; returns `None` if it does not exist.
@@ -208,79 +204,60 @@ impl SidecarNotes {
         let consts = read::<Vec<ConstForm>>(folder, CONSTS)?;
         notes.has_consts = consts.is_some();
         for (index, lost) in consts.unwrap_or_default().into_iter().enumerate() {
-            let file = folder.join(CONSTS).display().to_string();
-            let entry = format!("entry {index}, node {}", lost.node);
-            let broken = |why: &str| TraceError::of_file(file.clone(), format!("{entry}: {why}"));
-            if let Some(view) = lost.view {
-                notes.lazy.insert((lost.node, view), lost.lazy);
-                continue;
-            }
-            let place = match (lost.arg, lost.result, lost.written) {
-                (Some(_), None, None) => None,
-                (None, Some(number), None) => Some(Place::Result(number)),
-                (None, None, Some(number)) => Some(Place::Written(number)),
-                _ => return Err(broken("expected either 'arg', 'result' or 'written'")),
-            };
-            if let Some(place) = place {
-                let added = notes.add_result(lost.node, place, lost.tensor.as_deref());
-                added.map_err(|why| broken(&why))?;
-                continue;
-            }
-            let arg = lost.arg.unwrap_or_default();
-            let entry = format!("{entry} argument {arg}");
-            let broken = |why: &str| TraceError::of_file(file.clone(), format!("{entry}: {why}"));
-            let value = match (&lost.scalar, &lost.list, &lost.tensor) {
-                (Some(value), None, None) => {
-                    Const::Number(number(value).ok_or_else(|| broken("'scalar' is not a number"))?)
-                }
-                (None, Some(list), None) => {
-                    let numbers: Option<Vec<Number>> = list.iter().map(number).collect();
-                    let numbers = numbers.ok_or_else(|| broken("'list' is not of numbers"))?;
-                    Const::Numbers(numbers)
-                }
-                (None, None, Some(key)) => {
-                    Const::Tensor(notes.tensor(key).map_err(|e| broken(&e.message))?)
-                }
-                _ => return Err(broken("expected either 'scalar', 'list' or 'tensor'")),
-            };
-            if notes.consts.insert((lost.node, arg), value).is_some() {
-                return Err(broken("duplicate entry"));
-            }
+            let argument = lost.arg.map_or(String::new(), |arg| format!(" argument {arg}"));
+            let entry = format!("entry {index}, node {}{argument}", lost.node);
+            notes.add(lost).map_err(|why| {
+                let file = folder.join(CONSTS).display().to_string();
+                TraceError::of_file(file, format!("{entry}: {why}"))
+            })?;
         }
-        let meta = read::<MetaForm>(folder, META)?.unwrap_or_default();
-        notes.name = meta.case;
-        (notes.hints, notes.probes) = (meta.init, meta.probe);
-        notes.collectives = meta.collectives;
-        for (place, nodes) in meta.places {
-            let place: Arc<str> = place.into();
-            notes.places.extend(nodes.into_iter().map(|node| (node, place.clone())));
-        }
-        notes.eager = meta.eager.filter(|eager| eager.seconds.is_finite() && eager.seconds > 0.0);
-        notes.tolerance = meta.tolerance.unwrap_or_default();
+        notes.meta = read(folder, META)?.unwrap_or_default();
         Ok(notes)
     }
 
-    /// Adds the recorded elements of a result.
-    fn add_result(&mut self, node: u64, place: Place, key: Option<&str>) -> Result<(), String> {
-        let key = key.ok_or("expected 'tensor' for a result")?;
-        let elements = self.tensor(key).map_err(|e| e.message)?;
-        let places = self.results.entry(node).or_default();
-        if places.iter().any(|(other, _)| *other == place) {
-            return Err("duplicate entry".to_owned());
+    /// Adds an entry of `consts.json`.
+    fn add(&mut self, lost: ConstForm) -> Result<(), String> {
+        let ConstForm { node, scalar, list, tensor, .. } = lost;
+        if let Some(view) = lost.view {
+            self.lazy.insert((node, view), lost.lazy);
+            return Ok(());
         }
-        places.push((place, elements));
-        Ok(())
+        let place = match (lost.arg, lost.result, lost.written) {
+            (Some(_), None, None) => None,
+            (None, Some(number), None) => Some(Place::Result(number)),
+            (None, None, Some(number)) => Some(Place::Written(number)),
+            _ => return Err("expected either 'arg', 'result' or 'written'".to_owned()),
+        };
+        let mut elements = |key: &str| self.tensor(key).map_err(|e| e.message);
+        let is_new = if let Some(place) = place {
+            let elements = elements(&tensor.ok_or("expected 'tensor' for a result")?)?;
+            self.results.insert((node, place), elements).is_none()
+        } else {
+            let value = match (scalar, list, tensor) {
+                (Some(value), None, None) => {
+                    Const::Number(number(&value).ok_or("'scalar' is not a number")?)
+                }
+                (None, Some(list), None) => {
+                    let numbers: Option<Vec<Number>> = list.iter().map(number).collect();
+                    Const::Numbers(numbers.ok_or("'list' is not of numbers")?)
+                }
+                (None, None, Some(key)) => Const::Tensor(elements(&key)?),
+                _ => return Err("expected either 'scalar', 'list' or 'tensor'".to_owned()),
+            };
+            self.consts.insert((node, lost.arg.unwrap_or_default()), value).is_none()
+        };
+        if is_new { Ok(()) } else { Err("duplicate entry".to_owned()) }
     }
 
     /// Returns whether the recording holds results of a node.
     pub(crate) fn has_results(&self, node: u64) -> bool {
-        self.results.contains_key(&node)
+        let places = (node, Place::Result(0))..(node + 1, Place::Result(0));
+        self.results.range(places).next().is_some()
     }
 
     /// Returns the recorded elements of a result of a node.
     pub(crate) fn result(&self, node: u64, place: Place) -> Option<Sidecar> {
-        let places = self.results.get(&node)?;
-        places.iter().find(|(other, _)| *other == place).map(|(_, elements)| elements.clone())
+        self.results.get(&(node, place)).cloned()
     }
 
     /// Returns the elements of a tensor of `tensors.safetensors`.
@@ -292,7 +269,7 @@ impl SidecarNotes {
     /// distribution that does not fit the dtype is no hint.
     pub(crate) fn hint(&self, name: &str, dtype: DType) -> Option<Data> {
         let name = name.strip_prefix("in/")?;
-        let distribution = match *self.hints.get(name)? {
+        let distribution = match *self.meta.init.get(name)? {
             HintForm::Normal { mean, std } => Distribution::Normal { mean, std },
             HintForm::Uniform { lo, hi } => Distribution::Uniform { low: lo, high: hi },
             HintForm::Randint { lo, hi } => Distribution::Integers { low: lo, high: hi },
@@ -304,14 +281,14 @@ impl SidecarNotes {
 
     /// Returns what is known of an output, whose name begins with `out/`, and its tolerance.
     pub(crate) fn probe(&self, name: &str) -> Option<(Probe, Tolerance)> {
-        let form = self.probes.get(name.strip_prefix("out/")?)?;
+        let form = self.meta.probe.get(name.strip_prefix("out/")?)?;
         let tolerance = Tolerance { rtol: None, atol: form.atol };
-        Some((form.probe.clone(), tolerance.or(self.tolerance)))
+        Some((form.probe.clone(), tolerance.or(self.tolerance())))
     }
 
-    /// Returns what is known of the collective of a node, beside the trace.
-    pub(crate) fn collective(&self, node: u64) -> Option<Noted> {
-        self.collectives.get(&node).cloned()
+    /// Returns the tolerance of outputs without a tolerance of their own.
+    pub(crate) fn tolerance(&self) -> Tolerance {
+        self.meta.tolerance.unwrap_or_default()
     }
 
     /// Removes the binding of a node; returns the name, and the id and shape of the tensor.

@@ -85,61 +85,43 @@ pub(crate) fn results(text: &str) -> usize {
     split(inner).iter().filter(|part| !part.trim().is_empty()).count()
 }
 
-/// Returns the offset of the bracket that closes the one before the text.
-fn closing(text: &str) -> Option<usize> {
-    let mut depth = 1;
-    for (at, c) in text.char_indices() {
+/// Returns the characters of a text outside of brackets and strings, each with whether it closes a
+/// bracket before the text, which is the last one.
+fn outside(text: &str) -> impl Iterator<Item = (usize, char, bool)> {
+    let (mut depth, mut quoted) = (0, false);
+    text.char_indices().filter_map(move |(at, c)| {
         match c {
-            '(' | '[' => depth += 1,
-            ')' | ']' => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return Some(at);
-        }
-    }
-    None
-}
-
-/// Splits a text at the commas outside of brackets and strings.
-fn split(text: &str) -> Vec<&str> {
-    let (mut depth, mut quoted, mut from, mut parts) = (0, false, 0, Vec::new());
-    for (at, c) in text.char_indices() {
-        match c {
+            _ if depth < 0 => return None,
             '"' => quoted = !quoted,
             '(' | '[' if !quoted => depth += 1,
             ')' | ']' if !quoted => depth -= 1,
-            ',' if !quoted && depth == 0 => {
-                parts.push(&text[from..at]);
-                from = at + 1;
-            }
             _ => {}
         }
-    }
-    parts.push(&text[from..]);
-    parts
+        (depth <= 0 && !quoted).then_some((at, c, depth < 0))
+    })
+}
+
+/// Returns the offset of the bracket that closes the one before the text.
+fn closing(text: &str) -> Option<usize> {
+    outside(text).find(|(.., closes)| *closes).map(|(at, ..)| at)
+}
+
+/// Splits a text at the commas outside of brackets and strings.
+pub(super) fn split(text: &str) -> Vec<&str> {
+    let commas = outside(text).filter(|(_, c, _)| *c == ',').map(|(at, ..)| at);
+    let mut from = 0;
+    let part = |end: usize| &text[std::mem::replace(&mut from, end + 1)..end];
+    commas.chain([text.len()]).map(part).collect()
 }
 
 fn param(text: &str) -> Option<Param> {
-    let mut depth = 0;
+    let default_from = outside(text).find(|(_, c, _)| *c == '=').map(|(at, ..)| at);
+    let declared = &text[..default_from.unwrap_or(text.len())];
     // The name begins after the last space outside of brackets.
-    let (mut name_from, mut default_from) = (None, None);
-    for (at, c) in text.char_indices() {
-        match c {
-            '(' | '[' => depth += 1,
-            ')' | ']' => depth -= 1,
-            '=' if depth == 0 => {
-                default_from = Some(at);
-                break;
-            }
-            ' ' if depth == 0 => name_from = Some(at + 1),
-            _ => {}
-        }
-    }
-    let name_from = name_from?;
-    let name = text[name_from..default_from.unwrap_or(text.len())].trim();
+    let name_from = outside(declared).filter(|(_, c, _)| *c == ' ').last()?.0 + 1;
+    let name = declared[name_from..].trim().to_owned();
     let default = default_from.map(|at| text[at + 1..].trim().to_owned());
-    Some(Param { name: name.to_owned(), ty: ty(text[..name_from].trim()), default, out: false })
+    Some(Param { name, ty: ty(text[..name_from].trim()), default, out: false })
 }
 
 fn ty(text: &str) -> Ty {

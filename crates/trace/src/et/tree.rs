@@ -47,18 +47,19 @@ pub(crate) enum Step {
 }
 
 /// The nodes of a trace, with the relations between them.
-struct Tree<'a> {
-    nodes: &'a [NodeForm<'a>],
-    schemas: &'a [String],
+pub(crate) struct Tree<'a> {
+    pub(crate) nodes: &'a [NodeForm<'a>],
+    pub(crate) schemas: &'a [String],
     /// The node that called each node.
-    parents: Vec<Option<usize>>,
+    pub(crate) parents: Vec<Option<usize>>,
     /// The nodes that each node called, in order.
     children: Vec<Vec<usize>>,
 }
 
 impl<'a> Tree<'a> {
-    /// A node whose parent does not precede it counts as a root.
-    fn new(nodes: &'a [NodeForm<'a>], schemas: &'a [String]) -> Tree<'a> {
+    /// Returns the tree of these nodes, sorted by id, with their schemas. A node whose parent does
+    /// not precede it counts as a root.
+    pub(crate) fn new(nodes: &'a [NodeForm<'a>], schemas: &'a [String]) -> Tree<'a> {
         let by_id: HashMap<u64, usize> =
             nodes.iter().enumerate().filter_map(|(k, n)| Some((n.id?, k))).collect();
         let mut children = vec![Vec::new(); nodes.len()];
@@ -139,14 +140,9 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Returns the steps of a trace. `nodes` are sorted by id, `schemas` are the schemas of the nodes,
-/// and `known` says whether an op can be executed.
-pub(crate) fn steps(
-    nodes: &[NodeForm<'_>],
-    schemas: &[String],
-    known: &dyn Fn(&str) -> bool,
-) -> Vec<Step> {
-    let tree = Tree::new(nodes, schemas);
+/// Returns the steps of a trace. `known` says whether an op can be executed.
+pub(crate) fn steps(tree: &Tree<'_>, known: &dyn Fn(&str) -> bool) -> Vec<Step> {
+    let (nodes, schemas) = (tree.nodes, tree.schemas);
     let helpers = gloo_threads(nodes, schemas);
     let mut called = vec![false; nodes.len()];
     let mut open = vec![false; nodes.len()];
@@ -175,8 +171,8 @@ pub(crate) fn steps(
 
 /// Returns the labels of the program with nodes below them. The labels of the recording itself, of
 /// its threads and of bindings are left out.
-pub(crate) fn label_ranges(nodes: &[NodeForm<'_>], schemas: &[String]) -> Vec<Label> {
-    let tree = Tree::new(nodes, schemas);
+pub(crate) fn label_ranges(tree: &Tree<'_>) -> Vec<Label> {
+    let (nodes, schemas) = (tree.nodes, tree.schemas);
     let id = |k: usize| nodes[k].id.unwrap_or_default();
     // A node comes after its parent.
     let mut last: Vec<u64> = (0..nodes.len()).map(id).collect();

@@ -5,6 +5,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::et::raw_form::{NodeForm, ValuesForm};
+use crate::et::signature::split;
 
 /// The message of an error in a node.
 pub(crate) type ValueError = String;
@@ -158,26 +159,6 @@ fn inside<'t>(ty: &'t str, word: &str, ends: (char, char)) -> Option<&'t str> {
     ty.strip_prefix(word)?.strip_prefix(ends.0)?.strip_suffix(ends.1)
 }
 
-/// Splits a list at the commas outside of brackets.
-fn parts(list: &str) -> Vec<&str> {
-    let (mut depth, mut from, mut parts) = (0i32, 0, Vec::new());
-    for (at, c) in list.char_indices() {
-        match c {
-            '[' | '(' => depth += 1,
-            ']' | ')' => depth -= 1,
-            ',' if depth == 0 => {
-                parts.push(&list[from..at]);
-                from = at + 1;
-            }
-            _ => {}
-        }
-    }
-    if !list.is_empty() {
-        parts.push(&list[from..]);
-    }
-    parts
-}
-
 fn arg(
     value: &Value,
     ty: &str,
@@ -192,7 +173,7 @@ fn arg(
     }
     let list = inside(ty, "GenericList", ('[', ']')).or_else(|| inside(ty, "Tuple", ('[', ']')));
     if let Some(types) = list {
-        let types = parts(types);
+        let types = if types.is_empty() { Vec::new() } else { split(types) };
         let Value::Array(values) = value else { return Err(format!("{value} is not a list")) };
         if types.len() != values.len() {
             return Err(format!("a list of {} values has {} types", values.len(), types.len()));

@@ -7,9 +7,7 @@ use millstream_types::{Mesh, Sharding, TensorSpec};
 
 use super::walk::Walk;
 use crate::error::{Result, wrap};
-use crate::program::{
-    Action, Call, Executable, Held, Launch, REDISTRIBUTE, Results, Target, ValueRef,
-};
+use crate::program::{Action, Call, Executable, Held, Launch, REDISTRIBUTE, Target, ValueRef};
 use crate::source::Span;
 
 /// A mesh, and its name in the file.
@@ -25,7 +23,7 @@ const OF_EXECUTABLE: &str = "an executable is on one mesh: redistribute before o
 impl Walk<'_> {
     /// Returns whether a call is one of a mesh, as all calls of an executable are.
     pub(super) fn is_global(&self, call: &Call) -> bool {
-        let mut all = call.inputs.iter().chain(into(call));
+        let mut all = call.inputs.iter().chain(call.results.targets());
         self.within.is_some() || call.held.is_some() || all.any(|of| self.meshes.contains_key(of))
     }
 
@@ -37,11 +35,12 @@ impl Walk<'_> {
             return Err(program.error(placed.span, message).help("leave out 'ranks'"));
         }
         // What follows from an earlier mistake is not reported again.
-        if call.inputs.iter().chain(into(call)).any(|value| self.is_unknown(*value)) {
+        if call.inputs.iter().chain(call.results.targets()).any(|value| self.is_unknown(*value)) {
             return Ok(());
         }
         let given = call.held.as_ref().and_then(|held| held.mesh.as_ref());
-        let mut members = self.members(call.inputs.iter().chain(into(call)), call.op_span);
+        let mut members =
+            self.members(call.inputs.iter().chain(call.results.targets()), call.op_span);
         if call.op == REDISTRIBUTE && given.is_some() {
             members.retain(|(_, mesh, _)| mesh.is_none());
         }
@@ -55,9 +54,8 @@ impl Walk<'_> {
             held.mesh = Some((name.clone(), mesh.clone()));
             held.sharding().map_err(|e| wrap(&program.source, held.span, &e))?;
         }
-        if let Results::New(names) = &call.results {
-            self.meshes.extend(names.iter().map(|of| (*of, (name.clone(), mesh.clone()))));
-        }
+        let made = call.results.new_values().iter();
+        self.meshes.extend(made.map(|of| (*of, (name.clone(), mesh.clone()))));
         self.push(span, Action::Call(Box::new(own)));
         Ok(())
     }
@@ -109,14 +107,9 @@ impl Walk<'_> {
 
     /// Refuses a mesh with ranks that the program does not have.
     fn known_ranks(&self, mesh: &Mesh, span: Span) -> Result<()> {
-        let Some(unknown) = mesh.ranks().iter().find(|rank| !self.all.contains(rank)) else {
-            return Ok(());
-        };
-        let message =
-            format!("mesh {mesh} names rank {unknown}, and the program has {}", self.all.len());
-        let needed = mesh.ranks().iter().max().map_or(1, |most| u64::from(*most) + 1);
-        let help = format!("run it on more: --ranks {needed}, or mpirun -n {needed}");
-        Err(self.program.error(span, message).help(help))
+        self.check_ranks(mesh.ranks(), span, |rank, count| {
+            format!("mesh {mesh} names rank {rank}, and the program has {count}")
+        })
     }
 
     /// Returns the mesh of an executable; none if that follows from an earlier mistake.
@@ -178,13 +171,5 @@ impl Walk<'_> {
         }));
         self.push(span, Action::Launch(Box::new(launch.clone())));
         Ok(())
-    }
-}
-
-/// Returns the existing tensors that take the results of a call.
-fn into(call: &Call) -> &[ValueRef] {
-    match &call.results {
-        Results::Into(targets) => targets,
-        Results::New(_) => &[],
     }
 }

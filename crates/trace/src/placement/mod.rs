@@ -25,6 +25,7 @@ use millstream_ops::OpRegistry;
 use millstream_types::AttrValue;
 
 use crate::error::{Result, TraceError};
+use crate::field::{Expected, Field};
 use crate::json::{Raw, Reader};
 use crate::program::{Action, Call, Placement, Program};
 
@@ -34,22 +35,26 @@ pub const PARALLEL_ID: &str = "parallel_id";
 /// The argument that stands for the number of ranks of the call.
 pub const PARALLEL_COUNT: &str = "parallel_count";
 
-/// Reads a list of ranks.
-pub(crate) fn placement<'a>(reader: &Reader<'a>, raw: Raw<'a, Vec<u32>>) -> Result<Placement> {
-    let list = reader.list(raw, "the ranks, a list of integers")?;
-    let mut ranks: Vec<u32> = Vec::with_capacity(list.len());
-    for rank in list {
-        let next = reader.number(rank.cast::<u32>(), "a rank, an integer of 0 or more")?;
-        if ranks.last().is_some_and(|last| *last >= next) {
-            return Err(reader.error(rank, "expected ranks in ascending order, each once"));
+impl<'a> Field<'a> for Placement {
+    type Schema = Vec<u32>;
+    const WHAT: &'static str = "the ranks, a list of integers";
+
+    fn read(reader: &Reader<'a>, raw: Raw<'a, Self>, what: Expected<'_>) -> Result<Self> {
+        let mut ranks: Vec<u32> = Vec::new();
+        for rank in reader.list::<u32>(raw.cast(), what)? {
+            let next = reader.number(rank, "a rank, an integer of 0 or more")?;
+            if ranks.last().is_some_and(|last| *last >= next) {
+                let message = "expected ranks in ascending order, each once";
+                return Err(reader.error(rank.text, message));
+            }
+            ranks.push(next);
         }
-        ranks.push(next);
+        if ranks.is_empty() {
+            let error = reader.error(raw.text, "expected at least one rank");
+            return Err(error.help("without 'ranks', all ranks take part"));
+        }
+        Ok(Placement { ranks, span: reader.span(raw.text) })
     }
-    if ranks.is_empty() {
-        let error = reader.error(raw, "expected at least one rank");
-        return Err(error.help("without 'ranks', all ranks take part"));
-    }
-    Ok(Placement { ranks, span: reader.span(raw) })
 }
 
 /// Returns the part of a program that one of so many ranks runs. A program that names no ranks is

@@ -10,8 +10,7 @@ use crate::data::{self, Data};
 use crate::error::Site;
 use crate::number::Number;
 use crate::program::{
-    Action, Block, Body, Call, Executable, Launch, Output, Program, Results, Statement, Stream,
-    StreamRef, Target, Tensor, ValueRef,
+    Block, Body, Executable, Output, Program, Statement, Stream, StreamRef, Tensor, ValueRef,
 };
 
 /// What the walk keeps of a program for one rank.
@@ -100,7 +99,7 @@ pub(super) fn part(mut program: Program, rank: u32, mut part: Part) -> Program {
     for (number, of) in (0..).map(ValueRef).zip(&order) {
         numbers[*of] = number;
     }
-    let number = |value: &mut ValueRef| *value = numbers[value.index()];
+    let mut number = |value: &mut ValueRef| *value = numbers[value.index()];
     program.values = order.iter().map(|of| program.values[*of].clone()).collect();
     let mut of_tensor = held.iter();
     program.tensors.retain(|_| of_tensor.next().copied().unwrap_or(false));
@@ -113,16 +112,16 @@ pub(super) fn part(mut program: Program, rank: u32, mut part: Part) -> Program {
     let read =
         outputs.filter_map(|(output, value)| Some(Output { value: Some((*value)?), ..output }));
     program.outputs = read.collect();
-    program.outputs.iter_mut().filter_map(|output| output.value.as_mut()).for_each(number);
+    program.outputs.iter_mut().filter_map(|output| output.value.as_mut()).for_each(&mut number);
     let mut statements = part.statements;
-    statements.iter_mut().for_each(|statement| renumber(&mut statement.action, number));
+    statements.iter_mut().for_each(|statement| statement.action.values_mut(&mut number));
     for (executable, statements) in program.executables.iter_mut().zip(part.executables) {
         executable.block.statements = statements;
         let Executable { inputs, block, results, bound, .. } = executable;
         inputs.iter_mut().for_each(|input| number(&mut input.value));
         results.iter_mut().for_each(|result| number(&mut result.value));
-        bound.iter_mut().for_each(number);
-        block.statements.iter_mut().for_each(|statement| renumber(&mut statement.action, number));
+        bound.iter_mut().for_each(&mut number);
+        block.statements.iter_mut().for_each(|statement| statement.action.values_mut(&mut number));
     }
     if part.transfers {
         let is_free = |name: &String| program.streams.iter().all(|stream| stream.name != *name);
@@ -147,34 +146,4 @@ pub(super) fn part(mut program: Program, rank: u32, mut part: Part) -> Program {
 /// Returns the stream of the copies.
 pub(super) fn transfers(program: &Program) -> StreamRef {
     StreamRef(program.streams.len() as u32)
-}
-
-/// Replaces the values of an action.
-fn renumber(action: &mut Action, number: impl Fn(&mut ValueRef)) {
-    match action {
-        Action::Call(call) => {
-            let Call { inputs, results: Results::New(list) | Results::Into(list), .. } =
-                &mut **call;
-            inputs.iter_mut().chain(list).for_each(number);
-        }
-        Action::Release(values) | Action::Touch { tensors: values, .. } => {
-            values.iter_mut().for_each(number);
-        }
-        Action::Read(value) => number(value),
-        Action::Launch(launch) => {
-            let Launch { inputs, outputs, workspaces, .. } = &mut **launch;
-            let targets = outputs.iter_mut().flatten().map(|target| match target {
-                Target::New(value) | Target::Into(value) => value,
-            });
-            inputs.iter_mut().chain(workspaces).chain(targets).for_each(number);
-        }
-        // The walk refuses sections.
-        Action::CriticalSection { .. }
-        | Action::Record { .. }
-        | Action::Wait { .. }
-        | Action::StreamWait { .. }
-        | Action::Barrier
-        | Action::GlobalSync
-        | Action::Synchronize(_) => {}
-    }
 }

@@ -16,7 +16,7 @@ use super::part::{Declared, Part, transfers};
 use super::{PARALLEL_COUNT, PARALLEL_ID, is_parallel};
 use crate::error::{Result, TraceError, wrap};
 use crate::program::{
-    self, Action, Body, Call, Placement, Program, Results, Statement, StreamRef, ValueRef,
+    self, Action, Body, Call, Placement, Program, Statement, StreamRef, ValueRef,
 };
 use crate::source::Span;
 
@@ -104,18 +104,25 @@ impl Walk<'_> {
     /// Returns the ranks of a call or tensor.
     fn ranks_of(&self, placement: Option<&Placement>) -> Result<Vec<u32>> {
         let Some(Placement { ranks, span }) = placement else { return Ok(self.all.clone()) };
-        match ranks.iter().find(|rank| !self.all.contains(rank)) {
-            None => Ok(ranks.clone()),
-            Some(rank) => {
-                let message = match self.all.len() {
-                    1 => format!("the program names rank {rank}, and has one rank"),
-                    n => format!("the program names rank {rank}, and has {n} ranks"),
-                };
-                let needed = ranks.iter().max().map_or(1, |most| u64::from(*most) + 1);
-                let help = format!("run it on more: --ranks {needed}, or mpirun -n {needed}");
-                Err(self.program.error(*span, message).help(help))
-            }
-        }
+        let message = |rank, count: usize| {
+            let s = if count == 1 { "" } else { "s" };
+            format!("the program names rank {rank}, and has {count} rank{s}")
+        };
+        self.check_ranks(ranks, *span, message).map(|()| ranks.clone())
+    }
+
+    /// Refuses ranks that the program does not have.
+    pub(super) fn check_ranks(
+        &self,
+        ranks: &[u32],
+        span: Span,
+        message: impl Fn(u32, usize) -> String,
+    ) -> Result<()> {
+        let unknown = ranks.iter().find(|rank| !self.all.contains(rank));
+        let Some(rank) = unknown else { return Ok(()) };
+        let needed = ranks.iter().max().map_or(1, |most| u64::from(*most) + 1);
+        let help = format!("run it on more: --ranks {needed}, or mpirun -n {needed}");
+        Err(self.program.error(span, message(*rank, self.all.len())).help(help))
     }
 
     /// Begins a tensor of the file that a mesh holds.
@@ -206,10 +213,7 @@ impl Walk<'_> {
 
     fn call(&mut self, span: Span, call: &Call) -> Result<()> {
         let ranks = self.ranks_of(call.ranks.as_ref())?;
-        let into: &[ValueRef] = match &call.results {
-            Results::Into(targets) => targets,
-            Results::New(_) => &[],
-        };
+        let into = call.results.targets();
         // What follows from an earlier mistake is not reported again.
         if call.inputs.iter().chain(into).any(|value| self.held(*value).is_none()) {
             return Ok(());
@@ -375,10 +379,7 @@ impl Walk<'_> {
         ranks: &[u32],
         is_equal: bool,
     ) -> Result<()> {
-        let names: &[ValueRef] = match &call.results {
-            Results::New(names) => names,
-            Results::Into(_) => &[],
-        };
+        let names = call.results.new_values();
         for (k, output) in signature.outputs.iter().enumerate() {
             let made = match output {
                 OutputSpec::Fresh(spec) => self.fresh(spec.clone(), ranks.to_vec(), is_equal),

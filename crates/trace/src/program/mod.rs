@@ -356,6 +356,57 @@ pub enum Results {
     Into(Vec<ValueRef>),
 }
 
+impl Results {
+    /// Returns the new values.
+    pub fn new_values(&self) -> &[ValueRef] {
+        match self {
+            Results::New(values) => values,
+            Results::Into(_) => &[],
+        }
+    }
+
+    /// Returns the existing tensors that take results.
+    pub fn targets(&self) -> &[ValueRef] {
+        match self {
+            Results::New(_) => &[],
+            Results::Into(targets) => targets,
+        }
+    }
+}
+
+impl Action {
+    /// Visits the values of an action; of a section, those of its statements as well.
+    pub(crate) fn values_mut(&mut self, visit: &mut dyn FnMut(&mut ValueRef)) {
+        match self {
+            Action::Call(call) => {
+                let (Results::New(list) | Results::Into(list)) = &mut call.results;
+                call.inputs.iter_mut().chain(list).for_each(visit);
+            }
+            Action::Release(values) | Action::Touch { tensors: values, .. } => {
+                values.iter_mut().for_each(visit);
+            }
+            Action::Read(value) => visit(value),
+            Action::CriticalSection { tensors, body } => {
+                tensors.iter_mut().for_each(&mut *visit);
+                body.iter_mut().for_each(|statement| statement.action.values_mut(visit));
+            }
+            Action::Launch(launch) => {
+                let Launch { inputs, outputs, workspaces, .. } = &mut **launch;
+                let targets = outputs.iter_mut().flatten().map(|target| match target {
+                    Target::New(value) | Target::Into(value) => value,
+                });
+                inputs.iter_mut().chain(workspaces).chain(targets).for_each(visit);
+            }
+            Action::Record { .. }
+            | Action::Wait { .. }
+            | Action::StreamWait { .. }
+            | Action::Barrier
+            | Action::GlobalSync
+            | Action::Synchronize(_) => {}
+        }
+    }
+}
+
 /// A tensor to read at the end, with its expectation.
 #[derive(Clone, Debug)]
 pub struct Output {
@@ -378,6 +429,25 @@ pub struct Output {
 }
 
 impl Program {
+    /// Returns a program of a file that declares nothing.
+    pub(crate) fn new(source: &Arc<Source>, body: Body) -> Program {
+        Program {
+            name: None,
+            streams: Vec::new(),
+            tensors: Vec::new(),
+            values: Vec::new(),
+            executables: Vec::new(),
+            body,
+            outputs: Vec::new(),
+            source: source.clone(),
+            spread: false,
+            is_partial: false,
+            wholes: None,
+            rank: None,
+            imported: None,
+        }
+    }
+
     /// Returns a value.
     pub fn value(&self, value: ValueRef) -> &Value {
         &self.values[value.index()]

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use half::{bf16, f16};
 use millstream_types::{DType, TensorSpec};
 
 use crate::data::{Data, memory};
 use crate::element_iter::ElementIter;
 use crate::error::Result;
-use crate::number::Number;
+use crate::number::{Number, read_float, read_int};
 use crate::program::{Output, Tensor};
 use crate::random::Distribution;
 
@@ -125,37 +124,21 @@ fn in_order(tensor: &Tensor) -> Result<Vec<u8>> {
 /// Returns an element as JSON, exactly: of a complex one, its parts. Of numbers that JSON lacks,
 /// the name as a string.
 pub fn element(dtype: DType, bytes: &[u8]) -> String {
-    fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
-        let mut whole = [0; N];
-        whole.copy_from_slice(bytes);
-        whole
-    }
     match dtype {
-        DType::F32 => float(f32::from_ne_bytes(array(bytes)).into()),
-        DType::F64 => float(f64::from_ne_bytes(array(bytes))),
-        DType::F16 => float(f16::from_ne_bytes(array(bytes)).into()),
-        DType::BF16 => float(bf16::from_ne_bytes(array(bytes)).into()),
-        DType::I64 => i64::from_ne_bytes(array(bytes)).to_string(),
-        DType::I32 => i32::from_ne_bytes(array(bytes)).to_string(),
-        DType::I16 => i16::from_ne_bytes(array(bytes)).to_string(),
-        DType::I8 => i8::from_ne_bytes(array(bytes)).to_string(),
-        DType::U8 => bytes[0].to_string(),
-        DType::U16 => u16::from_ne_bytes(array(bytes)).to_string(),
-        DType::U32 => u32::from_ne_bytes(array(bytes)).to_string(),
-        DType::U64 => u64::from_ne_bytes(array(bytes)).to_string(),
         DType::Bool => (bytes[0] != 0).to_string(),
-        DType::C64 | DType::C128 => {
+        _ if dtype.is_complex() => {
             let (re, im) = bytes.split_at(bytes.len() / 2);
             format!("[{}, {}]", element(dtype.part(), re), element(dtype.part(), im))
         }
+        _ if dtype.is_float() => float(read_float(bytes, dtype)),
+        _ => read_int(bytes, dtype).to_string(),
     }
 }
 
 fn number(number: Number) -> String {
     match number {
-        Number::Bool(b) => b.to_string(),
-        Number::Int(n) => n.to_string(),
         Number::Float(x) => float(x),
+        other => other.to_string(),
     }
 }
 

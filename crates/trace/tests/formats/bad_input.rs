@@ -276,7 +276,7 @@ fn uses_before_definition_and_after_release() {
 fn malformed_statements() {
     program(r#"«{"record": "e"}»"#, &["'stream' is missing in a record"]);
     program(r#"«{"critical_section": "left"}»"#, &["'body' is missing"]);
-    program(r#"{"stream_wait": «{"from": "alpha"}»}"#, &["'stream' is missing"]);
+    program(r#"{"stream_wait": «{"from": "alpha"}»}"#, &["'to' is missing in a stream_wait"]);
     program(r#"«7»"#, &["a statement, which is an object", "a number"]);
     program(r#"{"barrier": «1»}"#, &["expected true"]);
     program(r#"{"op": «3»}"#, &["an op's name", "a number"]);

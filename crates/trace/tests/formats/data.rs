@@ -67,7 +67,7 @@ fn values_that_do_not_fit() {
         (r#"{"shape": [1], "fill": 1}"#, ["'dtype' is missing", ""]),
         (r#"{"dtype": "f32", "fill": 1}"#, ["'shape' is missing", ""]),
         (r#"{"dtype": "f32", "shape": [1], "random": {}}"#, ["'seed' is missing", ""]),
-        (r#"{"dtype": "f32", "shape": [1], "random": {"seed": -1}}"#, ["a seed", "-1"]),
+        (r#"{"dtype": "f32", "shape": [1], "random": {"seed": -1}}"#, ["for 'seed'", "-1"]),
         (r#"{"dtype": "f32", "shape": [1], "random": {"seed": 1, "low": 2}}"#, ["low < high", ""]),
         (r#"{"dtype": "f16", "shape": [1], "random": {"seed": 1, "high": 1e9}}"#, ["f16", "range"]),
         (r#"{"dtype": "i32", "shape": [1], "random": {"seed": 1}}"#, ["'high' is missing", ""]),

@@ -238,7 +238,7 @@ impl Import<'_> {
             None => contiguous_strides(&given.shape)?,
         };
         let spec = given.spec(&strides, 0)?;
-        let name = format!("n{}.{}", self.node, self.tensors.len());
+        let name = self.next_name();
         let val = self.add_initial(name, spec, data, elements == Elements::Constant);
         if elements == Elements::Unknown {
             self.know_nothing(val);
@@ -259,11 +259,14 @@ impl Import<'_> {
         val
     }
 
+    /// Defines a tensor that a single call uses.
+    pub(super) fn constant(&mut self, spec: TensorSpec, data: Data) -> Val {
+        self.add_initial(self.next_name(), spec, data, true)
+    }
+
     /// Defines a tensor of no dimensions with this number.
     pub(crate) fn number(&mut self, number: Number, dtype: DType) -> Lowered<Val> {
-        let spec = TensorSpec::contiguous(dtype, &[])?;
-        let name = format!("n{}.{}", self.node, self.tensors.len());
-        Ok(self.add_initial(name, spec, Data::Fill(number), true))
+        Ok(self.constant(TensorSpec::contiguous(dtype, &[])?, Data::Fill(number)))
     }
 
     /// Defines a tensor of one dimension with these numbers.
@@ -274,8 +277,7 @@ impl Import<'_> {
     ) -> Lowered<Val> {
         let numbers: Arc<[Number]> = numbers.into_iter().collect();
         let spec = TensorSpec::contiguous(dtype, &[numbers.len()])?;
-        let name = format!("n{}.{}", self.node, self.tensors.len());
-        Ok(self.add_initial(name, spec, Data::Listed(numbers), true))
+        Ok(self.constant(spec, Data::Listed(numbers)))
     }
 
     pub(super) fn bind(&mut self, given: &Recorded, val: Val) {

@@ -106,25 +106,22 @@ impl Import<'_> {
         let index = self.statements.len();
         for (input, access) in inputs.iter().zip(&signature.accesses) {
             if access.writes() {
-                let storage = self.tensors[input.0].storage;
-                self.storages[storage.0].last_write = index;
+                self.storage_mut(*input).last_write = index;
             }
         }
         for target in into.unwrap_or_default() {
-            let storage = self.tensors[target.0].storage;
-            self.storages[storage.0].last_write = index;
+            self.storage_mut(*target).last_write = index;
         }
         let mut results = Vec::new();
         if let Some(targets) = into {
             results.extend_from_slice(targets);
         } else {
             for (k, output) in signature.outputs.iter().enumerate() {
-                let name = format!("n{}.{}", self.node, self.tensors.len());
+                let name = self.next_name();
                 results.push(match output {
                     OutputSpec::Fresh(spec) => {
                         let val = self.define_storage(name, spec.clone(), None);
-                        let storage = self.tensors[val.0].storage;
-                        self.storages[storage.0].last_write = index;
+                        self.storage_mut(val).last_write = index;
                         val
                     }
                     OutputSpec::View { of, layout, dtype } => {

@@ -47,7 +47,6 @@ impl Import<'_> {
                 sidecar.shape()
             )));
         }
-        let name = format!("n{}.{}", self.node, self.tensors.len());
-        Ok(self.add_initial(name, spec, Data::File(sidecar), true))
+        Ok(self.constant(spec, Data::File(sidecar)))
     }
 }

@@ -43,8 +43,7 @@ impl Import<'_> {
         };
         let sidecar = self.check_sidecar(sidecar, given)?;
         let spec = TensorSpec::contiguous(given.dtype, &given.shape)?;
-        let name = format!("n{}.{}", self.node, self.tensors.len());
-        let data = self.add_initial(name, spec, Data::File(sidecar), true);
+        let data = self.constant(spec, Data::File(sidecar));
         self.apply("clone", &[data])
     }
 
@@ -99,13 +98,12 @@ impl Import<'_> {
         }
         let written = operands.iter().filter(|(_, access)| access.writes()).map(|(val, _)| *val);
         for val in written.chain(results.iter().copied()).collect::<Vec<_>>() {
-            let storage = self.tensors[val.0].storage;
-            self.storages[storage.0].drawn = true;
+            self.storage_mut(val).drawn = true;
         }
     }
 
     /// Returns whether a tensor depends on own random numbers.
     pub(super) fn is_drawn(&self, val: Val) -> bool {
-        self.storages[self.tensors[val.0].storage.0].drawn
+        self.storage(val).drawn
     }
 }

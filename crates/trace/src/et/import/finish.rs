@@ -9,7 +9,7 @@ use millstream_types::TensorSpec;
 use super::{Finished, Import, Lowered, Val};
 use crate::error::Site;
 use crate::et::report::Imported;
-use crate::program::{Action, Call, Output, Results, Statement, ValueRef};
+use crate::program::{Action, Call, Output, Statement, ValueRef};
 
 impl Import<'_> {
     /// Copies outputs that are overwritten later, releases tensors after their last use, and
@@ -18,8 +18,7 @@ impl Import<'_> {
         let mut kept: Vec<(usize, Val, Val)> = Vec::new();
         for k in 0..self.bound.len() {
             let (val, after) = (self.bound[k].val, self.bound[k].after);
-            let storage = self.tensors[val.0].storage;
-            if self.storages[storage.0].last_write >= after && after < self.statements.len() {
+            if self.storage(val).last_write >= after && after < self.statements.len() {
                 let spec = self.tensors[val.0].spec.clone();
                 let spec = TensorSpec::contiguous(spec.dtype, spec.shape())?;
                 let name = format!("{} as it was", self.tensors[val.0].name);
@@ -75,7 +74,7 @@ impl Import<'_> {
                 statements.push(Statement { span, action: Action::Call(Box::new(call)) });
             }
             let Some(mut statement) = statement else { continue };
-            renumber(&mut statement.action, &|v| number(Symbol(v.index())));
+            statement.action.values_mut(&mut |v| *v = number(Symbol(v.index())));
             let span = statement.span;
             statements.push(statement);
             if let Some(released) = releases.remove(&index).filter(|_| index < count) {
@@ -132,26 +131,9 @@ fn defining_statements(statements: &[Statement]) -> HashMap<usize, usize> {
     let mut made = HashMap::new();
     for (index, statement) in statements.iter().enumerate() {
         let Action::Call(call) = &statement.action else { continue };
-        let Results::New(results) = &call.results else { continue };
-        for result in results {
+        for result in call.results.new_values() {
             made.entry(result.index()).or_insert(index);
         }
     }
     made
-}
-
-fn renumber(action: &mut Action, number: &dyn Fn(ValueRef) -> ValueRef) {
-    match action {
-        Action::Call(call) => {
-            for input in &mut call.inputs {
-                *input = number(*input);
-            }
-            let (Results::New(list) | Results::Into(list)) = &mut call.results;
-            for result in list {
-                *result = number(*result);
-            }
-        }
-        Action::Read(value) => *value = number(*value),
-        _ => {}
-    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use millstream_types::{Access, Attrs, TensorSpec};
 
-use super::{Import, Lowered, Refusal, StorageIndex, Val, unsupported};
+use super::{Import, Lowered, Refusal, Val, unsupported};
 use crate::element_iter::ElementIter;
 
 /// The maximum number of runs of a view that are tracked.
@@ -159,19 +159,17 @@ impl Import<'_> {
     /// Makes the elements of a view the only known ones of its storage, which exists before the
     /// program.
     pub(super) fn know_only(&mut self, val: Val) -> Lowered<()> {
-        let tensor = &self.tensors[val.0];
         let mut known = KnownElements::default();
-        if !known.add(&tensor.spec) {
+        if !known.add(self.spec(val)) {
             return Err(unsupported(format!("it has more than {MAX_RUNS} runs of elements")));
         }
-        self.storages[tensor.storage.0].known = Some(known);
+        self.storage_mut(val).known = Some(known);
         Ok(())
     }
 
     /// Makes all elements of a storage unknown until an op writes them.
     pub(super) fn know_nothing(&mut self, val: Val) {
-        let StorageIndex(storage) = self.tensors[val.0].storage;
-        self.storages[storage].known = Some(KnownElements::default());
+        self.storage_mut(val).known = Some(KnownElements::default());
     }
 
     /// Makes the elements of a tensor that `empty` returned unknown until an op writes to them.
@@ -182,8 +180,7 @@ impl Import<'_> {
     }
 
     fn note_cause(&mut self, val: Val, cause: &str) {
-        let StorageIndex(storage) = self.tensors[val.0].storage;
-        self.storages[storage].cause = Some(cause.into());
+        self.storage_mut(val).cause = Some(cause.into());
     }
 
     /// Makes the elements of a view unknown, because they depend on unknown ones.
@@ -214,9 +211,8 @@ impl Import<'_> {
 
     /// Returns whether all elements of a tensor are known.
     pub(super) fn is_known(&self, val: Val) -> bool {
-        let tensor = &self.tensors[val.0];
-        let known = self.storages[tensor.storage.0].known.as_ref();
-        self.options.structural || known.is_none_or(|known| known.covers(&tensor.spec))
+        let known = self.storage(val).known.as_ref();
+        self.options.structural || known.is_none_or(|known| known.covers(self.spec(val)))
     }
 
     /// Refuses a use of elements that neither an input names nor an op wrote.
@@ -224,15 +220,14 @@ impl Import<'_> {
         if self.is_known(val) {
             return Ok(());
         }
-        let tensor = &self.tensors[val.0];
-        let cause = match &self.storages[tensor.storage.0].cause {
+        let cause = match &self.storage(val).cause {
             Some(cause) => format!("unknown elements, since {cause}"),
             None => "elements that no input names and no op wrote".to_owned(),
         };
         Err(Refusal::Wrong(format!(
             "operand {operand}, {}, has {cause}: expected them in tensors.safetensors, or an \
              import for the structure only",
-            tensor.spec.brief()
+            self.spec(val).brief()
         )))
     }
 
@@ -265,8 +260,7 @@ impl Import<'_> {
             if !access.reads() || partial || masked || self.is_known(*val) {
                 continue;
             }
-            let StorageIndex(storage) = self.tensors[val.0].storage;
-            let storage = &self.storages[storage];
+            let storage = self.storage(*val);
             if storage.initial.is_some() {
                 self.check_known(*val, k)?;
             }

@@ -227,6 +227,19 @@ impl<'a> Import<'a> {
         &self.tensors[val.0].spec
     }
 
+    fn storage(&self, val: Val) -> &StorageState {
+        &self.storages[self.tensors[val.0].storage.0]
+    }
+
+    fn storage_mut(&mut self, val: Val) -> &mut StorageState {
+        &mut self.storages[self.tensors[val.0].storage.0]
+    }
+
+    /// Returns the name of the next tensor.
+    fn next_name(&self) -> String {
+        format!("n{}.{}", self.node, self.tensors.len())
+    }
+
     pub(crate) fn same_storage(&self, a: Val, b: Val) -> bool {
         self.tensors[a.0].storage == self.tensors[b.0].storage
     }

@@ -63,7 +63,7 @@ impl Import<'_> {
         };
         self.check_known(val, 0)?;
         let val = self.evaluated(val)?;
-        let (mut probe, mut tolerance) = (None, self.notes.tolerance);
+        let (mut probe, mut tolerance) = (None, self.notes.tolerance());
         let expected = match (self.notes.tensor(name), self.notes.probe(name)) {
             (Ok(sidecar), _) => Some(Data::File(self.check_sidecar(sidecar, given)?)),
             (Err(_), Some((known, bound))) => {

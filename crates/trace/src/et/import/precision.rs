@@ -19,7 +19,7 @@ impl Import<'_> {
     /// Notes the precision of what a call writes: that of its operands, or of the results' dtype.
     pub(super) fn track_precision(&mut self, operands: &[(Val, Access)], results: &[Val]) {
         let reads = operands.iter().filter(|(_, access)| access.reads());
-        let read = reads.map(|(val, _)| self.coarsest(*val)).fold(DType::Bool, coarser);
+        let read = reads.map(|(val, _)| self.storage(*val).coarsest).fold(DType::Bool, coarser);
         let written = operands.iter().filter(|(_, access)| access.writes()).map(|(val, _)| *val);
         for val in written.chain(results.iter().copied()) {
             let tensor = &self.tensors[val.0];
@@ -27,10 +27,6 @@ impl Import<'_> {
             let made = coarser(read, tensor.spec.dtype);
             storage.coarsest = coarser(storage.coarsest, made);
         }
-    }
-
-    fn coarsest(&self, val: Val) -> DType {
-        self.storages[self.tensors[val.0].storage.0].coarsest
     }
 
     /// Returns the tolerance of an output of a dtype, where the recording states none: that of
@@ -43,7 +39,7 @@ impl Import<'_> {
         dtype: DType,
         expected: Option<&Data>,
     ) -> Tolerance {
-        let coarsest = coarser(self.coarsest(val), dtype);
+        let coarsest = coarser(self.storage(val).coarsest, dtype);
         let (rtol, atol) = match (coarsest, Tolerance::of(coarsest)) {
             (DType::F32 | DType::C64, (_, atol)) => (1e-4, atol),
             (DType::F16 | DType::BF16, (rtol, atol)) => {
