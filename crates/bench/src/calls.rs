@@ -75,6 +75,10 @@ enum Kind {
     Taped,
     /// `x.mul(&y)` of the same leaf without a tape
     Untaped,
+    /// Four `add` in a traced function, which is given up after 128 of these calls
+    Traced,
+    /// The same `add` without a traced function
+    Untraced,
     /// `x.add(&y)` of tensors on a mesh of this rank, whose plan is remembered
     Global,
 }
@@ -238,6 +242,17 @@ fn repeat(
                 last = leaf.mul(y)?;
             }
         }
+        Kind::Traced => {
+            let traced = machine.traced(|inputs, _| Ok(vec![add_four(&inputs[0], &inputs[1])?]));
+            for _ in calls {
+                last = traced.call(&[x, y]).run()?.swap_remove(0);
+            }
+        }
+        Kind::Untraced => {
+            for _ in calls {
+                last = add_four(x, y)?;
+            }
+        }
         Kind::Global => {
             let mesh = Mesh::new([0])?;
             let [x, y] = [x.to_global(&mesh, [S(0)])?, y.to_global(&mesh, [S(0)])?];
@@ -250,6 +265,11 @@ fn repeat(
     drop(last);
     machine.synchronize()?;
     Ok(())
+}
+
+/// Makes the calls of the traced function.
+fn add_four(x: &Tensor, y: &Tensor) -> Result<Tensor, millstream::Error> {
+    x.add(y)?.add(y)?.add(y)?.add(y)
 }
 
 /// Returns the operands of the convolution.

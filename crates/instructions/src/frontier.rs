@@ -90,18 +90,18 @@ impl Frontier {
         }
         let most = self.points.len() + other.points.len();
         let own = std::mem::replace(&mut self.points, SmallVec::with_capacity(most));
-        let (mut own, mut others) = (own.iter().peekable(), other.points.iter().peekable());
-        loop {
-            let stream = match (own.peek(), others.peek()) {
-                (Some(a), Some(b)) => a.stream.min(b.stream),
-                (Some(next), None) | (None, Some(next)) => next.stream,
-                (None, None) => return news,
-            };
-            let known = own.next_if(|p| p.stream == stream).map_or(0, |p| p.seq);
-            let seq = others.next_if(|p| p.stream == stream).map_or(0, |p| p.seq);
-            news |= known < seq;
-            self.points.push(Point::new(stream, known.max(seq)));
+        let mut rest = &own[..];
+        for point in &other.points {
+            let at = rest.iter().position(|p| p.stream >= point.stream).unwrap_or(rest.len());
+            self.points.extend_from_slice(&rest[..at]);
+            let known = rest.get(at).filter(|p| p.stream == point.stream);
+            rest = &rest[at + usize::from(known.is_some())..];
+            let known = known.map_or(0, |p| p.seq);
+            news |= known < point.seq;
+            self.points.push(Point::new(point.stream, known.max(point.seq)));
         }
+        self.points.extend_from_slice(rest);
+        news
     }
 
     /// Keeps the points for which `keep` holds.

@@ -375,11 +375,18 @@ const UNHEARD: [&str; 4] =
 
 /// Rare calls, after whose panic every use of the machine gets an error.
 const LOSES: [&str; 8] = [
+    // Asked before each wait of the program, and by the simulated driver between steps: there is
+    // no instruction that could fail.
     "Communicator::deliveries",
+    // A collective gets its number under the engine's lock, with half of the call emitted.
     "Communicator::ranks",
+    // Names are asked for reports of failures too, where an error has no other place to go.
     "Op::name",
+    // Asked before a tape's steps, when no step has begun that could fail.
     "Stream::direct",
+    // Follows the machine's profile, and belongs to no instruction.
     "Stream::measure",
+    // Fail their instruction or their stream. Nothing reports a panic after its last instruction.
     "Stream::native",
     "Stream::share_native",
     "Stream::take_times",

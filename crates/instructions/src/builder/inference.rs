@@ -184,8 +184,8 @@ impl InferenceCache {
     }
 }
 
-/// Whether the order of a call's stream is known to suffice for all its inputs, however it uses
-/// them: no wait has to be looked for.
+/// Whether the order of a call's stream is known to suffice for all its inputs: no wait has to be
+/// looked for.
 pub(super) type Ordered = bool;
 
 /// What the cache says of a call.
@@ -244,12 +244,27 @@ impl InstructionsBuilder {
         let Call { op, attrs, priority, .. } = *call;
         let key = Key { hash: hasher.finish(), op, classes, attrs, priority };
         match self.inference.find(&key) {
-            Some(place) => Lookup::Found(place, ordered),
+            Some(place) => Lookup::Found(place, ordered || self.are_uses_ordered(call, place)),
             None => Lookup::Missed(key.hash, key.classes),
         }
     }
 
-    /// Returns the classes of the inputs of a call that may be kept, and whether they are ordered.
+    /// Whether the stream's order suffices for the accesses of a call that was found. A read comes
+    /// after no other read: inputs that a launch or another stream has read stay ordered.
+    fn are_uses_ordered(&self, call: &Call<'_>, place: usize) -> bool {
+        let is_current = self.streams[call.stream.index()].fence_epoch == self.fence_epoch;
+        let Some(found) = &self.inference.places[place] else { return false };
+        let mut uses = call.inputs.iter().zip(found.call.accesses());
+        is_current
+            && self.policy == SyncPolicy::Frontier
+            && uses.all(|(input, access)| {
+                let storage = self.slots.storage(self.slots.storage_of(input.id));
+                storage.is_ordered_by(call.stream, access.writes())
+            })
+    }
+
+    /// Returns the classes of the inputs of a call that may be kept, and whether they are ordered
+    /// however the call uses them.
     /// So all inputs are live, in the stream's own memory, and not held.
     #[inline]
     fn classes_of(&mut self, call: &Call<'_>) -> std::result::Result<(Classes, Ordered), NotKept> {

@@ -15,7 +15,8 @@ pub(super) struct Storage {
     /// The newest read since the last write by the stream that was first to read; none if its
     /// sequence number is 0. A read on a pool stands for everything on the pool up to it.
     first_read: Point,
-    /// The newest reads by other streams. Few storages are read by several streams between writes.
+    /// The newest reads by other streams, sorted by stream. Few storages are read by several streams
+    /// between writes; constants may be read by a thousand.
     further_reads: Vec<Point>,
     pub(super) held: Option<SectionId>,
     /// The last use of any kind, if [`SlotTable::keeps_last_uses`].
@@ -134,9 +135,9 @@ impl Storage {
 
     #[cold]
     fn read_further(&mut self, point: Point) {
-        match self.further_reads.iter_mut().find(|r| r.stream == point.stream) {
-            Some(read) => read.seq = point.seq,
-            None => self.further_reads.push(point),
+        match self.further_reads.binary_search_by_key(&point.stream, |read| read.stream) {
+            Ok(at) => self.further_reads[at] = point,
+            Err(at) => self.further_reads.insert(at, point),
         }
     }
 }

@@ -204,7 +204,8 @@ impl InstructionsBuilder {
                 self.emit(sink, body, origin);
             }
             if is_open {
-                self.wait(sink, stream, h, resolution, &mut brought, origin);
+                let brought = (open.len() > 1).then_some(&mut brought);
+                self.wait(sink, stream, h, resolution, brought, origin);
             }
         }
     }
@@ -228,7 +229,8 @@ impl InstructionsBuilder {
         for &h in open {
             let resolution = self.resolution(stream, h, open, &brought);
             self.stats.resolved(resolution);
-            self.wait(sink, stream, h, resolution, &mut brought, origin);
+            let brought = (open.len() > 1).then_some(&mut brought);
+            self.wait(sink, stream, h, resolution, brought, origin);
         }
     }
 
@@ -271,7 +273,8 @@ impl InstructionsBuilder {
         passed
     }
 
-    /// Emits a wait, if the resolution is one, and joins the clock at its point to the stream's.
+    /// Emits a wait, if the resolution is one, and joins the clock at its point to the stream's, and
+    /// to `brought` for the instruction's further waits.
     #[inline]
     fn wait(
         &mut self,
@@ -279,7 +282,7 @@ impl InstructionsBuilder {
         stream: StreamId,
         h: Point,
         resolution: Resolution,
-        brought: &mut Clock,
+        brought: Option<&mut Clock>,
         origin: &Origin,
     ) {
         let (until, via) = match resolution {
@@ -296,8 +299,8 @@ impl InstructionsBuilder {
         }
         self.emit_wait(sink, at, until, via, origin);
         self.waited(at, until);
-        // For the instruction's further waits. A pool's own clock does not hold it. An empty clock
-        // that joins another shares its points.
+        // A pool's own clock does not hold it. An empty clock that joins another shares its points.
+        let Some(brought) = brought else { return };
         if let Some(passed) = self.streams[until.stream.index()].at(until.seq) {
             brought.join(passed);
         }

@@ -101,6 +101,9 @@ impl Bins {
         search: Search,
         mut accept: impl FnMut(&Block) -> bool,
     ) -> Option<u32> {
+        if self.bytes < want {
+            return None;
+        }
         let mut bin = self.occupied_from(bin(want))?;
         loop {
             let mut best: Option<(u64, u32)> = None;

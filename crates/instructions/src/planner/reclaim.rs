@@ -76,7 +76,8 @@ impl Arena {
     }
 
     /// Finds the best block of another stream whose last uses `stream` knows. The streams before it
-    /// come first, as work often moves from one stream to the next.
+    /// come first, as work often moves from one stream to the next. A block of the exact size ends
+    /// the search: no other stream has a better one.
     fn fit_elsewhere(
         &mut self,
         stream: StreamId,
@@ -87,7 +88,7 @@ impl Arena {
     ) -> Option<u32> {
         let knows = |b: &Block| known.open(stream, &b.last_uses).is_none();
         let all = self.free_blocks.len();
-        let (mut best, mut examined) = (None, 0);
+        let (mut best, mut examined): (Option<(u64, u32)>, _) = (None, 0);
         for (mut end, first) in [(stream.index(), 0), (all, stream.index() + 1)] {
             while examined < search.most()
                 && let Some(other) = self.with_free.last_before(end).filter(|s| s.index() >= first)
@@ -101,8 +102,12 @@ impl Arena {
                 examined += 1;
                 let idle = free.fit_idle(&self.blocks, want, large, search, knows);
                 let at = idle.or_else(|| free.pending.fit(&self.blocks, want, search, knows));
-                let size = |at: u32| (self.blocks[at as usize].size, at);
-                best = best.into_iter().chain(at.map(size)).min();
+                let Some(at) = at else { continue };
+                let size = self.blocks[at as usize].size;
+                if size == want {
+                    return Some(at);
+                }
+                best = best.into_iter().chain([(size, at)]).min();
             }
         }
         best.map(|(_, at)| at)

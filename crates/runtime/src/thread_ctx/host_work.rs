@@ -63,7 +63,9 @@ impl ThreadCtx {
         subject: Subject,
         function: Option<FunctionId>,
     ) {
-        let native = self.native_stream(at).map(|native| native.stream.share_native());
+        let native = self
+            .native_stream(at)
+            .and_then(|native| catch_panic(|| Ok(native.stream.share_native())));
         let gone = || Error::Internal { message: "the function no longer exists".to_owned() };
         let started = native.and_then(|native| {
             // A function that does not start stays in the table: the refusal drops it.

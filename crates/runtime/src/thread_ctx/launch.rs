@@ -248,8 +248,8 @@ impl ThreadCtx {
                     };
                     let submitted = match on_worker {
                         true => {
-                            let native = native.stream.native();
-                            Ok(Progress::Done(catch_panic(|| work.run(native))))
+                            let run = || work.run(native.stream.native());
+                            Ok(Progress::Done(catch_panic(run)))
                         }
                         false => native.stream.submit(&mut work),
                     };

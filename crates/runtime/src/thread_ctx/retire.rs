@@ -1,6 +1,6 @@
 //! Completion of launched instructions.
 
-use millstream_types::Cause;
+use millstream_types::{Cause, catch_unit};
 
 use crate::sync::points::{Milestone, Waiter};
 use crate::thread_ctx::ThreadCtx;
@@ -13,10 +13,11 @@ impl ThreadCtx {
         let Some(native) = &mut stream.native else { return };
         let reported = &mut stream.reported;
         let polled = native.stream.poll(&mut |ticket, result| reported.push_back((ticket, result)));
-        if let Some(samples) = &mut stream.samples {
-            native.stream.take_times(&mut |ticket, times| samples.device_time(ticket, times));
-        }
-        if let Err(error) = polled
+        let timed = stream.samples.as_mut().map_or(Ok(()), |samples| {
+            let mut add = |ticket, times| samples.device_time(ticket, times);
+            catch_unit(|| native.stream.take_times(&mut add)).map_err(Into::into)
+        });
+        if let Err(error) = polled.and(timed)
             && stream.lost.is_none()
         {
             stream.lost = Some(error);
