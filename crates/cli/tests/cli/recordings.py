@@ -4,15 +4,17 @@ current one, and checks the errors of programs that cannot be recorded."""
 import contextlib
 import copy
 import dataclasses
-import io
 import json
+import linecache
+import logging
 import pathlib
 import re
 import threading
+import warnings
 
 import millstream
 import torch
-from millstream.recorder import RecordError, record
+from millstream.recorder import RecordError, RecordWarning, record
 from torch import nn
 from torch.autograd import forward_ad
 from torch.nn import functional
@@ -125,26 +127,44 @@ def dtypes():
     refused("sparse", lambda: x.to_sparse(), "aten::_to_sparse", "to_dense")
 
 
+@contextlib.contextmanager
+def messages():
+    """Collects the messages of the recorder, which a library does not print."""
+    said, handler, log = [], logging.Handler(), logging.getLogger("millstream")
+    handler.emit = lambda record: said.append(record.getMessage())
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield said
+    finally:
+        log.setLevel(logging.NOTSET)
+        log.removeHandler(handler)
+
+
 def opaque():
     """Saved results replace the op, also one of PyTorch's own; `missing` has none."""
-    x, said = torch.randn(5, 5).abs(), io.StringIO()
-    with contextlib.redirect_stderr(said):
+    x = torch.randn(5, 5).abs()
+    with messages() as said, warnings.catch_warnings(record=True) as warned:
         with record("opaque", opaque=["aten::_linalg_slogdet", "aten::cosh", "aten::cosine"]):
             y = x.cosh() + x.to(torch.float64).cosh().float()
-    assert "no call was of 'aten::cosine', which opaque names; 'aten::cos" in said.getvalue()
-    assert "no call was of 'aten::_linalg_slogdet'" in said.getvalue()
-    said = said.getvalue()
-    assert re.search(r"recorded \d+ ops, 1 inputs and 1 outputs: [\d.]+ MB in opaque", said), said
-    assert "run it with: millstream run opaque" in said, said
+    warned = [str(warning.message) for warning in warned if warning.category is RecordWarning]
+    assert warned[0] == "no call was of 'aten::_linalg_slogdet', which opaque names", warned
+    assert "'aten::cosine', which opaque names; 'aten::cos" in warned[1], warned
+    done, run = said
+    assert re.search(r"^recorded \d+ ops, 1 inputs and 1 outputs: [\d.]+ MB in opaque", done), done
+    assert run == "run it with: millstream run opaque", run
     gradient = lambda: torch._standard_gamma_grad(x, x)  # noqa: E731
     refused("missing", gradient, r"aten::_standard_gamma_grad: .*opaque=\['aten::_standard_gamma_g")
     with record("saved", opaque=["aten::_standard_gamma_grad"]):
         z = gradient()
     assert y.isfinite().all() and z is not None
-    with contextlib.redirect_stderr(io.StringIO()) as said, record("unwritten"):
-        y = torch.empty(3) + 1
-    said = said.getvalue()
-    assert re.search(r"warning: .*recordings\.py:\d+: .*unknown elements", said), said
+    with warnings.catch_warnings(record=True) as warned:
+        with record("unwritten"):
+            y = torch.empty(3) + 1
+    (warning,) = (warning for warning in warned if warning.category is RecordWarning)
+    assert pathlib.Path(warning.filename).name == "recordings.py", warning
+    assert "torch.empty(3) + 1" in linecache.getline(warning.filename, warning.lineno), warning
+    assert "unknown elements" in str(warning.message), warning
 
 
 def names_of(folder):
