@@ -1357,6 +1357,7 @@ def main():
         "--timeline", action="store_true",
         help="run the program once more, for the profiler's timeline",
     )
+    parser.add_argument("--compress", action="store_true", help="write et.json.gz")
     given = parser.parse_args()
     print_messages()
     path, _, function = given.program.rpartition(":")
@@ -1370,7 +1371,8 @@ def main():
     try:
         fn, inputs = getattr(module, function)()
         record_call(given.folder, fn, inputs, given.rtol, given.atol, given.seed,
-                    opaque=given.opaque, timeline=given.timeline, streams=given.streams, timed=1 + Eager.MOST)
+                    compress=given.compress, opaque=given.opaque, timeline=given.timeline,
+                    streams=given.streams, timed=1 + Eager.MOST)
     except RecordError as e:
         sys.exit(f"error: {e}")
 
