@@ -15,7 +15,7 @@ import warnings
 import millstream
 import torch
 from millstream.recorder import RecordError, RecordWarning, record
-from torch import nn
+from torch import distributions, nn
 from torch.autograd import forward_ad
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
@@ -153,10 +153,11 @@ def opaque():
     done, run = said
     assert re.search(r"^recorded \d+ ops, 1 inputs and 1 outputs: [\d.]+ MB in opaque", done), done
     assert run == "run it with: millstream run opaque", run
-    gradient = lambda: torch._standard_gamma_grad(x, x)  # noqa: E731
-    refused("missing", gradient, r"aten::_standard_gamma_grad: .*opaque=\['aten::_standard_gamma_g")
-    with record("saved", opaque=["aten::_standard_gamma_grad"]):
-        z = gradient()
+    op = "aten::fake_quantize_per_tensor_affine_cachemask"
+    rounded = lambda: torch.fake_quantize_per_tensor_affine(x, 0.1, 0, 0, 255)  # noqa: E731
+    refused("missing", rounded, rf"{op}: .*opaque=\['{op}'")
+    with record("saved", opaque=[op]):
+        z = rounded()
     assert y.isfinite().all() and z is not None
     with warnings.catch_warnings(record=True) as warned:
         with record("unwritten"):
@@ -297,6 +298,25 @@ def ops():
     assert solid.isfinite().all() and len(kept) == 12 and halves.sum() > 0
 
 
+def samples():
+    """Samples with gradients for the parameters of their distributions, and rows by counts."""
+    shapes = torch.tensor([0.1, 0.7, 3.0, 9.0, 40.0], requires_grad=True)
+    for kind, parameters in [
+        (distributions.Gamma, [shapes, torch.ones(5)]), (distributions.Dirichlet, [shapes]),
+        (distributions.Beta, [shapes, shapes.flip(0)]),
+    ]:
+        with record(kind.__name__):
+            sample = kind(*parameters).rsample((20,))
+            sample.square().sum().backward()
+    x, counts = torch.randn(4, 3, requires_grad=True), torch.tensor([2, 0, 1, 3])
+    with record("repeated"):
+        rows = x.repeat_interleave(counts, dim=0)
+        rows.square().sum().backward()
+        indices = torch.repeat_interleave(counts.int())
+        twice = x.detach().repeat_interleave(2, dim=1)
+    assert sample.isfinite().all() and indices.dtype == torch.int32 and twice.shape == (4, 6)
+
+
 def recurrent():
     """Networks whose states autograd keeps beside the results that the program has."""
     x = torch.randn(3, 5, 8)
@@ -319,6 +339,6 @@ if __name__ == "__main__":
     assert millstream.RecordError is RecordError
     for program in (
         inference, checkpoints, nested, attention, transforms, precisions, dtypes, opaque, ops,
-        recurrent, first_uses, results, misuse,
+        samples, recurrent, first_uses, results, misuse,
     ):
         program()
