@@ -1,6 +1,6 @@
 """A training step of a transformer's encoder layer, without an optimizer. It was recorded by
 
-    python tools/record.py examples/pytorch/transformer_encoder_train.py:prepare \
+    OMP_NUM_THREADS=1 python tools/record.py examples/pytorch/transformer_encoder_train.py:prepare \
         examples/pytorch/transformer_encoder_train --seed 22 --rtol 1e-4 --atol 1e-5 --compress
 """
 
