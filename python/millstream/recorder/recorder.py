@@ -1145,8 +1145,8 @@ def without_compilation():
 
 @contextlib.contextmanager
 def without_observer_lines():
-    """Keeps PyTorch's reports of the observer's and the profiler's start and end from standard error.
-    Their level is read when PyTorch is imported."""
+    """Keeps PyTorch's reports of the start and end of observer and profiler from standard error. Their
+    level is read when PyTorch is imported."""
     sys.stderr.flush()
     with tempfile.TemporaryFile() as said:
         kept = os.dup(2)
