@@ -234,6 +234,10 @@ case("index_fill", lambda x, n, v, dim: A.index_fill(x, dim, n, v), r(3, 4), i(2
      dim=-1)
 case("index_fill_", lambda x, n, dim, value: A.index_fill_(x, dim, n, value), r(3, 4), i(1),
      dim=0, value=2.0, gradient=False)
+case("repeat_interleave", lambda n, output_size: A.repeat_interleave(n, output_size=output_size),
+     i(2, 0, 3, 0), output_size=5)
+case("repeat_interleave", lambda n, output_size: A.repeat_interleave(n, output_size=output_size),
+     i(0, 1).int(), output_size=1)
 case("take", same("take"), r(2, 3), i(5, 0, 2, 0))
 case("put", lambda x, n, s, accumulate: A.put(x, n, s, accumulate), r(2, 3), i(5, 0, 5), r(3),
      accumulate=True)

@@ -19,6 +19,15 @@ const XQ: &[ArgDoc] = &[arg("x", "any shape"), arg("q", "a shape that broadcasts
 const AX: &[ArgDoc] = &[arg("a", "any shape"), arg("x", "a shape that broadcasts with a")];
 const XN: &[ArgDoc] =
     &[arg("x", "any shape"), arg("n", "the degree; a shape that broadcasts with x")];
+const SHAPE_SAMPLE: &[ArgDoc] = &[
+    arg("shape", "the shape of the distribution"),
+    arg("sample", "a shape that broadcasts with it"),
+];
+const SAMPLE_TOTAL: &[ArgDoc] = &[
+    arg("sample", "any shape"),
+    arg("concentration", "a shape that broadcasts with it"),
+    arg("total", "the sums of the concentrations; a shape that broadcasts"),
+];
 const ORDER: &[ArgDoc] = &[arg("n", "the order, 0 or more").int().or("0")];
 
 elementwise! {
@@ -65,6 +74,10 @@ elementwise! {
       float) unsigned;
     ("igamma", "the regularised lower incomplete gamma function", AX, &[], float);
     ("igammac", "the regularised upper incomplete gamma function", AX, &[], float);
+    ("_standard_gamma_grad", "the derivative of a sample of the gamma distribution for its shape",
+     SHAPE_SAMPLE, &[], float);
+    ("_dirichlet_grad", "the derivative of a sample of Dirichlet's distribution for its \
+      concentration, over 1 minus the sample", SAMPLE_TOTAL, &[], float);
     ("special_chebyshev_polynomial_t", "the Chebyshev polynomial of the first kind", XN, &[],
       float) unsigned;
     ("special_chebyshev_polynomial_u", "the Chebyshev polynomial of the second kind", XN, &[],

@@ -216,7 +216,8 @@ impl Building {
             let storage = self.profile.tensors[of as usize].storage;
             self.living[storage as usize] += 1;
             self.tensor(tensor, &tensor.to_string(), spec, storage);
-            used.push(Used { tensor, access: Access::Read });
+            let viewed = body.view_of().into_iter().chain([tensor]);
+            used.extend(viewed.map(|tensor| Used { tensor, access: Access::Read }));
         } else if let Some(tensor) = body.ends() {
             self.release(tensor, own);
             used.push(Used { tensor, access: Access::Read });

@@ -13,6 +13,6 @@ records nothing but the program's use of CUDA streams, for `millstream verify`.
 """
 
 from .automatic import record
-from .recorder import RecordError, record_call, streams, trace
+from .recorder import RecordError, RecordWarning, record_call, streams, trace
 
-__all__ = ["RecordError", "record", "record_call", "streams", "trace"]
+__all__ = ["RecordError", "RecordWarning", "record", "record_call", "streams", "trace"]

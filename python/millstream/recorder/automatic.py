@@ -197,7 +197,7 @@ class record:
     def _count(self, done):
         self.runs += done
         if self.timeline and self.runs == 1:
-            recorder.show("run it once more in this process for its timeline")
+            recorder.LOG.info("run it once more in this process for its timeline")
 
     def _bind(self):
         """Names the inputs that were found, and what is left at the end as outputs."""

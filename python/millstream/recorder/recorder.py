@@ -56,6 +56,7 @@ import gzip
 import importlib.util
 import itertools
 import json
+import logging
 import numbers
 import os
 import pathlib
@@ -68,6 +69,7 @@ import sys
 import sysconfig
 import tempfile
 import time
+import warnings
 import weakref
 
 import torch
@@ -95,14 +97,24 @@ SAVED = ("aten::_new_zeros_with_same_feature_meta",)
 # Ops that compare properties of tensors: their nodes are left out, as are those of tensors without
 # elements.
 QUERIES = ("aten::is_same_size", "aten::_has_same_storage_numel")
+# In lines that PyTorch writes to standard error when an observer or the profiler starts and ends.
+OBSERVER_LINES = (b"execution_trace_observer", b"SyncActivityProfilerHandler", b"gpuGetDeviceCount")
 # The namespace of ops that call a collective.
 FUNCTIONAL = "_c10d_functional::"
 # The results, by number, that are saved of a random op that has others, which follow from them.
 SAVED_RESULTS = {"aten::native_dropout": [1], "aten::rrelu_with_noise": [], "aten::rrelu_with_noise_": []}
 
 
+# A library prints nothing: what was recorded is told at INFO.
+LOG = logging.getLogger("millstream")
+
+
 class RecordError(Exception):
     """The program cannot be recorded."""
+
+
+class RecordWarning(UserWarning):
+    """A run will refuse the recording, or an argument of the recorder had no use."""
 
 
 def name_of(func):
@@ -1000,18 +1012,20 @@ def write(folder, text, done, tolerance, note, seed, compress):
     replace(folder, files)
     inputs = sum(name.startswith("in/") for name in names)
     size = sum(len(content) for content in files.values() if content is not None)
-    show(f"recorded {len(pairs)} ops, {inputs} inputs and {len(names) - inputs} outputs: "
-         f"{size / 1e6:.1f} MB in {folder}")
+    LOG.info(f"recorded {len(pairs)} ops, {inputs} inputs and {len(names) - inputs} outputs: "
+             f"{size / 1e6:.1f} MB in {folder}")
+    lines = {node["id"]: call.line for node, call in pairs}
+    first = next(iter(lines.values()), line_of_program())
     for op in sorted(done.log.unused):
         near = difflib.get_close_matches(op, {call.name.split(".")[0] for call in done.log.calls}, 1)
-        show(f"no call was of '{op}', which opaque names" + "".join(f"; '{n}' is near" for n in near))
+        hint = "".join(f"; '{n}' is near" for n in near)
+        warn(first, f"no call was of '{op}', which opaque names{hint}")
     program = folder if meta["rank"] is None else folder.parent
     if meta["rank"] is None:
-        lines = {node["id"]: f"{call.line}: " for node, call in pairs}
         for found, why in refusals(folder):
-            line = next((lines[node] for node in found if node in lines), "")
-            show(f"warning: {line}`millstream run` will refuse {why}")
-    show(f"run it with: millstream run {shlex.quote(str(program))}")
+            line = next((lines[node] for node in found if node in lines), first)
+            warn(line, f"`millstream run` will refuse {why}")
+    LOG.info(f"run it with: millstream run {shlex.quote(str(program))}")
 
 
 def refusals(folder):
@@ -1038,8 +1052,22 @@ def refusals(folder):
                 yield map(int, re.findall(r"node (\d+)", message)), message
 
 
-def show(line):
-    print(f"millstream: {line}", file=sys.stderr)
+def warn(line, message):
+    """Warns at a line of the program, which is a file and a number."""
+    file, _, number = line.rpartition(":")
+    warnings.warn_explicit(message, RecordWarning, file or line, int(number) if file else 0)
+
+
+def print_messages():
+    """Prints messages and warnings of the recorder to standard error, as a command does."""
+    handler, others = logging.StreamHandler(), warnings.formatwarning
+    handler.setFormatter(logging.Formatter("millstream: %(message)s"))
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.INFO)
+    warnings.formatwarning = lambda message, kind, file, line, source=None: (
+        f"millstream: warning: {file}:{line}: {message}\n" if kind is RecordWarning
+        else others(message, kind, file, line, source)
+    )
 
 
 def replace(folder, files):
@@ -1117,8 +1145,8 @@ def without_compilation():
 
 @contextlib.contextmanager
 def without_observer_lines():
-    """Keeps PyTorch's reports of the observer's start and end from standard error. Its level of
-    messages is read when PyTorch is imported."""
+    """Keeps PyTorch's reports of the start and end of observer and profiler from standard error. Their
+    level is read when PyTorch is imported."""
     sys.stderr.flush()
     with tempfile.TemporaryFile() as said:
         kept = os.dup(2)
@@ -1130,7 +1158,7 @@ def without_observer_lines():
             os.dup2(kept, 2)
             os.close(kept)
             said.seek(0)
-            lines = [line for line in said if b"execution_trace_observer" not in line]
+            lines = [line for line in said if not any(part in line for part in OBSERVER_LINES)]
             os.write(2, b"".join(lines))
 
 
@@ -1183,7 +1211,7 @@ def streams(folder):
         with backward, without_compilation(), noted.registered(), Ops(noted):
             yield
         replace(folder, {STREAMS: noted.content()})
-    show(f"verify it with: millstream verify {shlex.quote(str(folder))}")
+    LOG.info(f"verify it with: millstream verify {shlex.quote(str(folder))}")
 
 
 @contextlib.contextmanager
@@ -1210,7 +1238,7 @@ def profiled(folder):
         profiler.export_chrome_trace(str(exported))
         trace = gzip.compress(raw.read_bytes(), mtime=0)
         replace(folder, {TIMELINE: exported.read_bytes(), TIMELINE_TRACE: trace})
-    show(f"the timeline is {folder / TIMELINE}")
+    LOG.info(f"the timeline is {folder / TIMELINE}")
 
 
 def named(results):
@@ -1329,7 +1357,9 @@ def main():
         "--timeline", action="store_true",
         help="run the program once more, for the profiler's timeline",
     )
+    parser.add_argument("--compress", action="store_true", help="write et.json.gz")
     given = parser.parse_args()
+    print_messages()
     path, _, function = given.program.rpartition(":")
     spec = importlib.util.spec_from_file_location("program", path) if path else None
     if spec is None or spec.loader is None:
@@ -1341,7 +1371,8 @@ def main():
     try:
         fn, inputs = getattr(module, function)()
         record_call(given.folder, fn, inputs, given.rtol, given.atol, given.seed,
-                    opaque=given.opaque, timeline=given.timeline, streams=given.streams, timed=1 + Eager.MOST)
+                    compress=given.compress, opaque=given.opaque, timeline=given.timeline,
+                    streams=given.streams, timed=1 + Eager.MOST)
     except RecordError as e:
         sys.exit(f"error: {e}")
 

@@ -68,6 +68,19 @@ for op in ["special_zeta", "igamma", "igammac"]:
     if op == "special_zeta":
         edges = edges[1:6]
     case(op, [edges[:, None], edges[None]])
+# A shape or a concentration for each formula, and samples around each.
+shapes = torch.tensor([0.01, 0.5, 3.0, 7.0, 9.0, 200.0], dtype=torch.float64)[:, None]
+factors = torch.tensor([1e-3, 0.1, 0.5, 0.9, 0.97, 1.0, 1.3, 4.0], dtype=torch.float64)
+shapes, samples = torch.broadcast_tensors(shapes, shapes * factors)
+shares, first, rest = torch.broadcast_tensors(
+    torch.tensor([1e-4, 0.03, 0.3, 0.49, 0.5, 0.51, 0.7, 0.97, 0.9999], dtype=torch.float64),
+    torch.tensor([0.2, 3.0, 8.0, 40.0], dtype=torch.float64)[:, None, None],
+    torch.tensor([0.3, 5.0, 7.5, 40.0], dtype=torch.float64)[:, None])
+for op, tensors in [("_standard_gamma_grad", [shapes, samples]),
+                    ("_dirichlet_grad", [shares, first, first + rest])]:
+    case(op, [t.contiguous() for t in tensors])
+    case(op, [transposed(t.float()) for t in tensors])
+    case(op, [t[:0].contiguous() for t in tensors])
 for kind in "tuvw":
     for shift in ["", "shifted_"]:
         op = f"special_{shift}chebyshev_polynomial_{kind}"

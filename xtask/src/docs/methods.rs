@@ -29,6 +29,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("normal", "`Tensor::normal`"),
     ("randint", "`Tensor::randint`"),
     ("exponential", "`empty` and `exponential_`"),
+    ("repeat_interleave", "recorded programs call it; in PyTorch, the method repeats x"),
     ("copy", "`Tensor::contiguous` and `Tensor::to`"),
     ("slice", "`Tensor::i`"),
     ("where", "`Tensor::where_cond`"),
@@ -194,7 +195,7 @@ pub(super) fn sources(uses: &Uses, mut examples: Examples) -> Result<BTreeMap<St
 
 /// Gradients are called by name, by the table of derivatives.
 fn is_gradient(op: &str) -> bool {
-    op.ends_with("_backward") || op.ends_with("_backward_data")
+    ["_backward", "_backward_data", "_grad"].iter().any(|end| op.ends_with(end))
 }
 
 /// Returns whether an op is a composite that recorded programs call, and people by another name.

@@ -4,16 +4,18 @@ current one, and checks the errors of programs that cannot be recorded."""
 import contextlib
 import copy
 import dataclasses
-import io
 import json
+import linecache
+import logging
 import pathlib
 import re
 import threading
+import warnings
 
 import millstream
 import torch
-from millstream.recorder import RecordError, record
-from torch import nn
+from millstream.recorder import RecordError, RecordWarning, record
+from torch import distributions, nn
 from torch.autograd import forward_ad
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
@@ -125,26 +127,45 @@ def dtypes():
     refused("sparse", lambda: x.to_sparse(), "aten::_to_sparse", "to_dense")
 
 
+@contextlib.contextmanager
+def messages():
+    """Collects the messages of the recorder, which a library does not print."""
+    said, handler, log = [], logging.Handler(), logging.getLogger("millstream")
+    handler.emit = lambda record: said.append(record.getMessage())
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield said
+    finally:
+        log.setLevel(logging.NOTSET)
+        log.removeHandler(handler)
+
+
 def opaque():
     """Saved results replace the op, also one of PyTorch's own; `missing` has none."""
-    x, said = torch.randn(5, 5).abs(), io.StringIO()
-    with contextlib.redirect_stderr(said):
+    x = torch.randn(5, 5).abs()
+    with messages() as said, warnings.catch_warnings(record=True) as warned:
         with record("opaque", opaque=["aten::_linalg_slogdet", "aten::cosh", "aten::cosine"]):
             y = x.cosh() + x.to(torch.float64).cosh().float()
-    assert "no call was of 'aten::cosine', which opaque names; 'aten::cos" in said.getvalue()
-    assert "no call was of 'aten::_linalg_slogdet'" in said.getvalue()
-    said = said.getvalue()
-    assert re.search(r"recorded \d+ ops, 1 inputs and 1 outputs: [\d.]+ MB in opaque", said), said
-    assert "run it with: millstream run opaque" in said, said
-    gradient = lambda: torch._standard_gamma_grad(x, x)  # noqa: E731
-    refused("missing", gradient, r"aten::_standard_gamma_grad: .*opaque=\['aten::_standard_gamma_g")
-    with record("saved", opaque=["aten::_standard_gamma_grad"]):
-        z = gradient()
+    warned = [str(warning.message) for warning in warned if warning.category is RecordWarning]
+    assert warned[0] == "no call was of 'aten::_linalg_slogdet', which opaque names", warned
+    assert "'aten::cosine', which opaque names; 'aten::cos" in warned[1], warned
+    done, run = said
+    assert re.search(r"^recorded \d+ ops, 1 inputs and 1 outputs: [\d.]+ MB in opaque", done), done
+    assert run == "run it with: millstream run opaque", run
+    op = "aten::fake_quantize_per_tensor_affine_cachemask"
+    rounded = lambda: torch.fake_quantize_per_tensor_affine(x, 0.1, 0, 0, 255)  # noqa: E731
+    refused("missing", rounded, rf"{op}: .*opaque=\['{op}'")
+    with record("saved", opaque=[op]):
+        z = rounded()
     assert y.isfinite().all() and z is not None
-    with contextlib.redirect_stderr(io.StringIO()) as said, record("unwritten"):
-        y = torch.empty(3) + 1
-    said = said.getvalue()
-    assert re.search(r"warning: .*recordings\.py:\d+: .*unknown elements", said), said
+    with warnings.catch_warnings(record=True) as warned:
+        with record("unwritten"):
+            y = torch.empty(3) + 1
+    (warning,) = (warning for warning in warned if warning.category is RecordWarning)
+    assert pathlib.Path(warning.filename).name == "recordings.py", warning
+    assert "torch.empty(3) + 1" in linecache.getline(warning.filename, warning.lineno), warning
+    assert "unknown elements" in str(warning.message), warning
 
 
 def names_of(folder):
@@ -277,6 +298,25 @@ def ops():
     assert solid.isfinite().all() and len(kept) == 12 and halves.sum() > 0
 
 
+def samples():
+    """Samples with gradients for the parameters of their distributions, and rows by counts."""
+    shapes = torch.tensor([0.1, 0.7, 3.0, 9.0, 40.0], requires_grad=True)
+    for kind, parameters in [
+        (distributions.Gamma, [shapes, torch.ones(5)]), (distributions.Dirichlet, [shapes]),
+        (distributions.Beta, [shapes, shapes.flip(0)]),
+    ]:
+        with record(kind.__name__):
+            sample = kind(*parameters).rsample((20,))
+            sample.square().sum().backward()
+    x, counts = torch.randn(4, 3, requires_grad=True), torch.tensor([2, 0, 1, 3])
+    with record("repeated"):
+        rows = x.repeat_interleave(counts, dim=0)
+        rows.square().sum().backward()
+        indices = torch.repeat_interleave(counts.int())
+        twice = x.detach().repeat_interleave(2, dim=1)
+    assert sample.isfinite().all() and indices.dtype == torch.int32 and twice.shape == (4, 6)
+
+
 def recurrent():
     """Networks whose states autograd keeps beside the results that the program has."""
     x = torch.randn(3, 5, 8)
@@ -299,6 +339,6 @@ if __name__ == "__main__":
     assert millstream.RecordError is RecordError
     for program in (
         inference, checkpoints, nested, attention, transforms, precisions, dtypes, opaque, ops,
-        recurrent, first_uses, results, misuse,
+        samples, recurrent, first_uses, results, misuse,
     ):
         program()

@@ -182,15 +182,10 @@ fn changes_of_a_replay_are_predicted() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let program = transformer();
-    // Elementwise calls of one stream would become one call.
-    let replay = [
-        "--replay",
-        "--passes",
-        "dead,waits,memory",
-        "--assign",
-        "round-robin",
-        "--compute-streams",
-    ];
+    // Elementwise calls of one stream would become one call, and results that take the memory of
+    // operands there would need waits on others.
+    let replay =
+        ["--replay", "--passes", "dead,waits", "--assign", "round-robin", "--compute-streams"];
     recorded(at, &program, &[&replay[..], &["4"]].concat());
     let text = succeeds(at, &["what-if", "run.pftrace"]);
     assert!(text.contains("│ wait ┆") && text.contains("in list0"), "{text}");

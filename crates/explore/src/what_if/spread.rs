@@ -9,7 +9,7 @@ use millstream_profile::model::{Instruction, NONE, Role};
 use millstream_types::{DeviceId, StreamType};
 
 use super::costs::{Cause, Costs};
-use super::streams::{key, number, storage};
+use super::streams::{key, number};
 
 /// The calls of a profile.
 pub(super) struct Calls<'a> {
@@ -32,11 +32,11 @@ impl Calls<'_> {
         let profile = self.profile;
         let mut chosen = Vec::new();
         let mut turns: HashMap<u32, u32> = HashMap::new();
-        let mut view: Option<(u32, u32)> = None;
+        let mut view = None;
         for k in program_order(profile) {
             // A call takes a turn, whether it computes or makes views of one tensor.
             let instruction = &profile.instructions[k];
-            let of = |i: &Instruction| (i.place, storage(profile, i));
+            let of = |i: &Instruction| (i.place, profile.operands_of(i).first().map(|o| o.tensor));
             let is_call = (self.is_call)(instruction);
             let is_view = instruction.role == Role::View;
             let begins_view = is_view && view != Some(of(instruction));

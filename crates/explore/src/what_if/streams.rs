@@ -212,7 +212,7 @@ fn own_launch(profile: &Profile, instruction: usize) -> u32 {
     }
 }
 
-pub(super) fn storage(profile: &Profile, instruction: &Instruction) -> u32 {
+fn storage(profile: &Profile, instruction: &Instruction) -> u32 {
     let operand = profile.operands_of(instruction).first();
     operand.map_or(NONE, |o| profile.tensors[o.tensor as usize].storage)
 }

@@ -8,7 +8,7 @@ use crate::def::arg;
 use crate::schema::ArgDoc;
 
 use super::{Args, Composite, op, table};
-use crate::formula::{Expr, along, ints, positive};
+use crate::formula::{Expr, along, ints, positive, wrong};
 
 table! {
     op("index_copy", "a copy of x with slices of the source at the index", INDEX_COPY, DIM,
@@ -40,7 +40,12 @@ table! {
         masked_sum).of_list(3);
     op("index_reduce", "x with slices of the source reduced at the index", INDEX_COPY, REDUCE,
         reduced_slices);
+    op("repeat_interleave", "each index of the repeats as often as its repeats say", REPEATS,
+        OUTPUT_SIZE, repeated_indices);
 }
+
+const REPEATS: &[ArgDoc] = &[arg("repeats", "one dimension, i32 or i64")];
+const OUTPUT_SIZE: &[ArgDoc] = &[arg("output_size", "the sum of the repeats").int()];
 
 const MASKED_INDEX: &[ArgDoc] =
     &[arg("x", "any shape"), arg("mask", "the shape of the result"), arg("indices", "integers")];
@@ -241,4 +246,17 @@ fn masked_sum(args: Args<'_>) -> Result<Expr<'_>> {
     let values = values.filled(mask.logical_not(), 0);
     let inputs = [&[x, values], &indices[..]].concat();
     Ok(args.calls.one("index_put", &inputs, absent.with("accumulate", true)))
+}
+
+/// The index of a position is the number of indices whose repeats all lie before it.
+fn repeated_indices(args: Args<'_>) -> Result<Expr<'_>> {
+    let repeats = args.tensor("repeats");
+    let (dtype, rank) = (repeats.dtype(), repeats.rank()?);
+    if rank != 1 || !matches!(dtype, DType::I32 | DType::I64) {
+        return Err(wrong(format!("repeats: expected one dimension, i32 or i64, got {dtype}")));
+    }
+    let position = args.calls.range(args.int("output_size")?.unwrap_or(0), DType::I64);
+    let ends = repeats.op("cumsum", along(0));
+    let attrs = Attrs::new().with("right", true).with("out_int32", dtype == DType::I32);
+    Ok(ends.with("searchsorted", position, attrs))
 }

@@ -394,10 +394,11 @@ impl<'g> Binder<'g> {
 
     /// Returns the value of a factor. As in PyTorch, those of products of integers are truncated.
     fn whole_factor(&self, import: &Import<'_>, name: &str, value: AttrValue) -> AttrValue {
-        let is_product = self.op.contains("mm") && matches!(name, "alpha" | "beta");
+        let is_product = self.op.trim_end_matches('_').ends_with("mm");
+        let is_factor = is_product && matches!(name, "alpha" | "beta");
         let is_whole = |x: &Val| !import.spec(*x).dtype.is_inexact();
         match value {
-            AttrValue::Float(v) if is_product && self.converted.inputs.iter().all(is_whole) => {
+            AttrValue::Float(v) if is_factor && self.converted.inputs.iter().all(is_whole) => {
                 AttrValue::Int(v as i64)
             }
             value => value,

@@ -6,6 +6,7 @@ mod bessel;
 mod gamma;
 mod normal;
 mod polynomials;
+mod sample_gradients;
 
 use anyhow::Result;
 use millstream_ops::promotion::floating;
@@ -13,7 +14,7 @@ use millstream_types::DType;
 
 use super::element::float;
 use super::elementwise::{Bound, Call, CallArgs, ElementwiseOp};
-use super::function::{one, two};
+use super::function::{one, three, two};
 use polynomials::Kind;
 
 /// Defines kernels of functions of one f64.
@@ -66,6 +67,7 @@ of_two! {
     "special_zeta" gamma::zeta;
     "igamma" gamma::lower_incomplete;
     "igammac" gamma::upper_incomplete;
+    "_standard_gamma_grad" sample_gradients::gamma;
     "special_chebyshev_polynomial_t" |x, n| polynomials::chebyshev(Kind::T, x, n);
     "special_chebyshev_polynomial_u" |x, n| polynomials::chebyshev(Kind::U, x, n);
     "special_chebyshev_polynomial_v" |x, n| polynomials::chebyshev(Kind::V, x, n);
@@ -86,12 +88,22 @@ of_two! {
     "special_legendre_polynomial_p" polynomials::legendre;
 }
 
-/// As [`OF_ONE`] and [`OF_TWO`], for functions that depend on an argument or on the dtype.
+/// As [`OF_ONE`] and [`OF_TWO`], for functions of three numbers, and functions that depend on an
+/// argument or on the dtype.
 pub(crate) const CHOICES: &[ElementwiseOp] = &[
+    ("_dirichlet_grad", dirichlet_grad),
     ("polygamma", polygamma),
     ("special_hermite_polynomial_h", |args| hermite(args, polynomials::hermite_h)),
     ("special_hermite_polynomial_he", |args| hermite(args, polynomials::hermite_he)),
 ];
+
+fn dirichlet_grad(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, [""; 3])?;
+    let common = floating(call.common()?);
+    float!(common, T => call.bind(common, three(|x: T, concentration: T, total: T| {
+        sample_gradients::dirichlet(x.into(), concentration.into(), total.into()) as T
+    })))
+}
 
 fn polygamma(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""])?;

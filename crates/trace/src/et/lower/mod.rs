@@ -28,7 +28,7 @@ use crate::et::lower::foreach::foreach;
 use crate::et::lower::out::with_outs;
 use crate::et::lower::random::{RANDOM, random, recorded};
 use crate::et::lower::special::{
-    alignment, bincount, distinct, embedding_bag, fill, masked_index, with_statistics,
+    alignment, distinct, embedding_bag, fill, masked_index, of_length, with_statistics,
 };
 use crate::et::lower::views::{copied_view, scattered_view};
 use crate::et::signature::Signature;
@@ -283,7 +283,9 @@ fn several(node: &mut Node<'_, '_>, name: &str) -> Lowered<Option<Made>> {
             distinct(node, name)?
         }
         "_unsafe_masked_index" if complex::is_complex(node.given, "fill") => masked_index(node)?,
-        "bincount" => bincount(node)?,
+        // A number beyond the bins fails the call.
+        "bincount" => of_length(node, name, "bins")?,
+        "repeat_interleave" => of_length(node, name, "output_size")?,
         "mkldnn_rnn_layer_backward" => recurrent::layer_backward(node)?,
         _ => {
             if let Some(made) = attention(node, name)? {

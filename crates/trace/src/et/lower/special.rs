@@ -45,14 +45,18 @@ pub(super) fn fill(node: &mut Node<'_, '_>, base: &str) -> Lowered<Made> {
     Ok(vec![Some(node.import.one("fill", &[target], Attrs::new().with("value", value))?)])
 }
 
-/// Lowers `bincount`. The number of bins, which depends on data, is that of the recording; a
-/// number beyond it fails the call.
-pub(super) fn bincount(node: &mut Node<'_, '_>) -> Lowered<Made> {
-    let mut converted = node.convert("bincount", &[])?;
-    let bins = node.result(0).and_then(|result| result.shape.first().copied());
-    let bins = bins.ok_or_else(|| Refusal::Wrong("expected one result".to_owned()))?;
-    converted.attrs.set("bins", bins as i64);
-    node.import.made("bincount", converted)
+/// Lowers an op of this name whose result has a length that depends on data: an argument gives the
+/// length in the recording.
+pub(super) fn of_length(
+    node: &mut Node<'_, '_>,
+    op: &str,
+    argument: &'static str,
+) -> Lowered<Made> {
+    let mut converted = node.convert(op, &[])?;
+    let length = node.result(0).and_then(|result| result.shape.first().copied());
+    let length = length.ok_or_else(|| Refusal::Wrong("expected one result".to_owned()))?;
+    converted.attrs.set(argument, length as i64);
+    node.import.made(op, converted)
 }
 
 /// Lowers `_embedding_bag`. PyTorch leaves results empty that its gradient does not read.
