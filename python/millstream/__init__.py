@@ -15,7 +15,8 @@ import importlib
 
 # The module of each name.
 _MODULES = {
-    **dict.fromkeys(("RecordError", "record", "record_call", "streams", "trace"), "recorder"),
+    **dict.fromkeys(("RecordError", "RecordWarning", "record", "record_call", "streams", "trace"),
+                    "recorder"),
     **dict.fromkeys(("MillstreamError", "RaceError", "Undecided", "compare", "coverage", "replay",
                      "run", "simulate", "verify", "what_if"), "commands"),
     **dict.fromkeys(("memory", "profile"), "pages"),

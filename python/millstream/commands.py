@@ -178,7 +178,7 @@ class Verification(Result):
 
     @property
     def needless_waits(self) -> Rows:
-        """The waits that the others imply."""
+        """The waits without which all that was ordered stays ordered."""
         return Rows(wait for wait in self.waits if not wait["needed"])
 
     def raise_if_racy(self) -> "Verification":

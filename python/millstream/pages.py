@@ -10,7 +10,9 @@ from typing import Optional
 from .commands import MillstreamError, Path, Result, Run
 from .rows import Rows
 
-# A place in a profile: modules, the line of the program, the node of the trace.
+# The names of traces: PyTorch's execution traces, and native ones.
+TRACE = re.compile(r"(^|[/.-])(et|trace)\.json(\.gz)?$")
+# The line of the program in a place, which also has modules and a node of the trace.
 LINE = re.compile(r"([^\s,]+:\d+)")
 
 
@@ -30,6 +32,8 @@ class profile:
         path = modules[0] if modules and isinstance(modules[0], (str, os.PathLike)) else None
         self._path, self._options = path and os.fspath(path), options
         self._made = self._recording = None
+        # Another file is a profile, or a timeline of another program.
+        self._is_program = path is None or os.path.isdir(path) or TRACE.search(self._path)
         if path is None:
             from .recorder import record
 
@@ -52,13 +56,13 @@ class profile:
         if self._made is None:
             with tempfile.TemporaryDirectory() as folder:
                 page, file = (os.path.join(folder, name) for name in ("page.html", "run.pftrace"))
-                if self._path.endswith((".pftrace", ".html")):
-                    file, run = self._path, None
-                else:
+                if self._is_program:
                     run = Run(self._path, {**self._options, "profile": file, "html": page})
-                if not os.path.exists(file):
-                    raise MillstreamError(run.text.strip(), self._path)
-                shown = Result("profile", [file], {} if run else {"html": page})
+                    if not os.path.exists(file):
+                        raise MillstreamError(run.text.strip(), self._path)
+                    shown = Result("profile", [file], {})
+                else:
+                    run, shown = None, Result("profile", [self._path], {"html": page})
                 with open(page) as text:
                     self._made = run, shown.report, text.read()
         return self._made

@@ -157,8 +157,9 @@ class record:
                     f"{type(module).__name__}: other tensors are found by themselves"
                 )
         self.folder, self.opaque = folder, opaque
-        self.modules = [(f"module{k}" if len(modules) > 1 else "", m)
-                        for k, m in enumerate(modules)]
+        # Optimizers name the state of parameters, whose own names come from their modules.
+        several = sum(isinstance(module, torch.nn.Module) for module in modules) > 1
+        self.modules = [(f"module{k}" if several else "", m) for k, m in enumerate(modules)]
         self.options = {
             "tolerance": tolerance, "note": note, "seed": seed, "compress": compress,
             "streams": streams,

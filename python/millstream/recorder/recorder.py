@@ -62,9 +62,7 @@ import os
 import pathlib
 import re
 import shlex
-import shutil
 import statistics
-import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -1029,27 +1027,23 @@ def write(folder, text, done, tolerance, note, seed, compress):
 
 
 def refusals(folder):
-    """Yields what a run would refuse of a recording, with its nodes, if the command is installed."""
-    command = shutil.which("millstream")
-    if command is None:
+    """Yields what a run would refuse of a recording, with its nodes, if the package is built."""
+    try:
+        from .. import _native, commands
+    except ImportError:
         return
-    with tempfile.TemporaryDirectory() as scratch:
-        report, native = (str(pathlib.Path(scratch) / name) for name in ("report", "native.json"))
-        subprocess.run([command, "coverage", folder, "--report", report], capture_output=True)
-        if not pathlib.Path(report).exists():
-            return
-        found = {}
-        for node in json.loads(pathlib.Path(report).read_text())["skipped"]:
-            found.setdefault((node["op"], node["reason"]), []).append(node["node"])
-        for (op, reason), nodes in found.items():
-            op = op.split(".")[0]
-            yield nodes, f"{len(nodes)} of {op}: {reason}; opaque=['{op}'] saves its results"
-        if not found:
-            # What is refused of elements shows only when they are read.
-            done = subprocess.run([command, "convert", folder, native], capture_output=True, text=True)
-            if done.returncode != 0:
-                message = done.stderr.strip().removeprefix("error: ").splitlines()[0]
-                yield map(int, re.findall(r"node (\d+)", message)), message
+    found = {}
+    for node in commands.coverage(folder).skipped:
+        found.setdefault((node["op"], node["reason"]), []).append(node["node"])
+    for (op, reason), nodes in found.items():
+        op = op.split(".")[0]
+        yield nodes, f"{len(nodes)} of {op}: {reason}; opaque=['{op}'] saves its results"
+    if not found:
+        # What is refused of elements shows only when they are read.
+        ended = _native.command(["millstream", "convert", str(folder), os.devnull])
+        for place, message, _ in ended.errors[:1]:
+            message = f"{place}: {message}"
+            yield map(int, re.findall(r"node (\d+)", message)), message
 
 
 def warn(line, message):

@@ -1,18 +1,20 @@
-"""Records programs of several streams, each in a folder of its own below the current one, on a device
-that is made up: PyTorch's callbacks are called as its CUDA builds call them, and the memory is the
-host's."""
+"""Checks programs of several streams on a device that is made up: PyTorch's callbacks are called as
+its CUDA builds call them, and the memory is the host's."""
 
 import contextlib
 import itertools
-import json
 import pathlib
+import re
 import weakref
 from unittest import mock
 
-import millstream
-import torch
-from millstream.recorder import devices
-from torch.cuda import _gpu_trace as told
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import millstream as ms  # noqa: E402
+from millstream.recorder import devices  # noqa: E402
+from torch.cuda import _gpu_trace as told  # noqa: E402
 
 
 class Device:
@@ -217,7 +219,8 @@ PROGRAMS = {
 }
 
 
-def recorded(program, verdict):
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_verdicts_are_right(program, folder):
     device = Device()
     with contextlib.ExitStack() as stack:
         for name, value in [
@@ -230,26 +233,29 @@ def recorded(program, verdict):
         stack.enter_context(mock.patch.object(devices.Streams, "call", lambda *a: device.run(*a)))
         running = program(device)
         next(running)
-        with torch.no_grad(), millstream.streams(program.__name__):
+        with torch.no_grad(), ms.check_streams(waits=True) as check:
             kept = next(running)
-    assert kept is not None
-    folder = pathlib.Path(program.__name__)
-    (folder / "meta.json").write_text(json.dumps({"verdict": verdict}))
+    assert kept is not None and check.verdict == PROGRAMS[program], check
+    if check.verdict == "race":
+        with pytest.raises(ms.RaceError) as caught:
+            check.raise_if_racy()
+        assert all("test_streams.py(" in race[side]
+                   for race in caught.value.races for side in ("at", "before"))
+        assert "test_streams.py(" in str(caught.value) and caught.value.help, caught.value
+    else:
+        check.raise_if_racy()
+    assert check.needless_waits or program is not needless, check
+    assert all("test_streams.py(" in wait["wait"] for wait in check.needless_waits)
 
 
 def fails(part, program):
     """Checks the error at the end of a recording, which names the line of the program."""
-    try:
-        with millstream.streams("fails"):
-            program()
-    except RuntimeError as error:
-        assert part in str(error) and "streams.py:" in str(error), error
-    else:
-        raise AssertionError(f"{part}: no error")
-    assert not pathlib.Path("fails").exists()
+    with pytest.raises(RuntimeError, match=re.escape(part)) as caught, ms.streams("fails"):
+        program()
+    assert "test_streams.py:" in str(caught.value) and not pathlib.Path("fails").exists()
 
 
-def errors():
+def test_errors_of_the_recorder_end_the_recording(folder):
     """Errors of callbacks, which PyTorch drops, and of ops, which its hooks lose."""
     x = torch.ones(3)
 
@@ -264,10 +270,3 @@ def errors():
         fails("KeyError('event')", lambda: told.EventRecordCallbacks.fire_callbacks(1, 0))
     with mock.patch.object(devices.Streams, "after", side_effect=KeyError("op")):
         fails("KeyError('op')", lambda: x + 1)
-
-
-if __name__ == "__main__":
-    torch.manual_seed(1)
-    for program, verdict in PROGRAMS.items():
-        recorded(program, verdict)
-    errors()

@@ -1,5 +1,6 @@
-"""Records programs of kinds that a recorder can get wrong, each in a folder of its own below the
-current one, and checks the errors of programs that cannot be recorded."""
+"""Programs of kinds that a recorder can get wrong are recorded, each in a folder of its own below
+the current one, and give PyTorch's results; those that cannot be recorded are refused with their
+line."""
 
 import contextlib
 import copy
@@ -12,13 +13,30 @@ import re
 import threading
 import warnings
 
-import millstream
-import torch
-from millstream.recorder import RecordError, RecordWarning, record
-from torch import distributions, nn
-from torch.autograd import forward_ad
-from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import millstream as ms  # noqa: E402
+from millstream import RecordError, RecordWarning, record  # noqa: E402
+from torch import distributions, nn  # noqa: E402
+from torch.autograd import forward_ad  # noqa: E402
+from torch.nn import functional  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def recorded(folder, capfd):
+    """Runs what a test has recorded."""
+    yield
+    for made in folder.iterdir():
+        if made.name == "unwritten":
+            with pytest.raises(ms.MillstreamError, match="unknown elements"):
+                ms.run(made)
+        else:
+            ms.run(made).assert_close()
+    shown = capfd.readouterr()
+    assert "Execution Trace Observer" not in shown.out + shown.err
 
 
 def refused(folder, program, *parts):
@@ -28,14 +46,14 @@ def refused(folder, program, *parts):
         with record(folder):
             program()
     except RecordError as error:
-        for part in (r"recordings\.py:\d+: ", *parts):
+        for part in (r"test_programs\.py:\d+: ", *parts):
             assert re.search(part, str(error)), f"{folder}: {part}: {error}"
     else:
         raise AssertionError(f"{folder} was recorded")
     assert not pathlib.Path(folder).exists()
 
 
-def inference():
+def test_inference():
     """Inference mode inside the record and around it, with tensors made in it."""
     model, x = nn.MultiheadAttention(8, 2).eval(), torch.randn(5, 2, 8)
     with record("inference_inside", model), torch.inference_mode():
@@ -47,7 +65,7 @@ def inference():
             y.add_(1)
 
 
-def checkpoints():
+def test_checkpoints():
     """Forward passes that the backward pass repeats, up to the last saved tensor."""
     model, x = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), torch.randn(2, 5, 16)
     for reentrant in (True, False):
@@ -58,7 +76,7 @@ def checkpoints():
     assert loss.isfinite()
 
 
-def nested():
+def test_nested():
     """A record within another is refused, and the outer one goes on."""
     x = torch.randn(3)
     with record("outer"):
@@ -68,7 +86,7 @@ def nested():
     assert z.isfinite().all()
 
 
-def attention():
+def test_attention():
     """An encoder whose fast path computes with nested tensors."""
     layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
     model, x = nn.TransformerEncoder(layer, 2).eval(), torch.randn(2, 5, 16)
@@ -80,7 +98,7 @@ def attention():
     refused("nested_tensor", lambda: torch.nested.as_nested_tensor(parts), "to_padded_tensor")
 
 
-def transforms():
+def test_transforms():
     """The transforms of torch.func, also one of another, and forward-mode gradients."""
     x, w, model = torch.randn(5, 4), torch.randn(4), nn.Linear(4, 1)
     parameters = {name: p.detach() for name, p in model.named_parameters()}
@@ -101,7 +119,7 @@ def transforms():
     assert y.shape == tangent.shape
 
 
-def precisions():
+def test_precisions():
     """16-bit floats: a run has the tolerance of the dtype, also behind autocast."""
     for name, dtype in [("bf16", torch.bfloat16), ("f16", torch.float16)]:
         model = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.LayerNorm(128)).to(dtype)
@@ -115,9 +133,14 @@ def precisions():
             loss = model(x).float().square().mean()
         loss.backward()
     assert loss.isfinite()
+    assert "1.6e-2 rel" in ms.run("autocast", verbose=True).text
+    exact = ms.run("bf16", rtol=0, atol=1e-9)
+    assert exact.status == 1 and "1.0e-9 abs" in exact.text
+    with pytest.raises(ms.MillstreamError, match="--rtol"):
+        ms.run("bf16", rtol=-1)
 
 
-def dtypes():
+def test_dtypes():
     x = torch.randn(4, 4)
     refused("float8", lambda: x.to(torch.float8_e4m3fn), "aten::_to_copy", "float8", "bfloat16")
     quantised = lambda: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)  # noqa: E731
@@ -141,7 +164,7 @@ def messages():
         log.removeHandler(handler)
 
 
-def opaque():
+def test_opaque():
     """Saved results replace the op, also one of PyTorch's own; `missing` has none."""
     x = torch.randn(5, 5).abs()
     with messages() as said, warnings.catch_warnings(record=True) as warned:
@@ -163,7 +186,7 @@ def opaque():
         with record("unwritten"):
             y = torch.empty(3) + 1
     (warning,) = (warning for warning in warned if warning.category is RecordWarning)
-    assert pathlib.Path(warning.filename).name == "recordings.py", warning
+    assert pathlib.Path(warning.filename).name == "test_programs.py", warning
     assert "torch.empty(3) + 1" in linecache.getline(warning.filename, warning.lineno), warning
     assert "unknown elements" in str(warning.message), warning
 
@@ -172,7 +195,7 @@ def names_of(folder):
     return set(json.loads(pathlib.Path(folder, "bindings.json").read_text()))
 
 
-def first_uses():
+def test_first_uses():
     """Inputs that are read through `detach` first, and written through `data`."""
     x, w, layer = torch.randn(4), torch.randn(4, requires_grad=True), nn.Linear(4, 3)
     target = copy.deepcopy(layer)
@@ -202,7 +225,7 @@ class Results:
     parts: list
 
 
-def results():
+def test_results():
     """Results in lists and classes, results that are not kept, and tensors behind closures."""
     layer, x = nn.Linear(4, 3), torch.randn(2, 4)
     record("nested_results")(lambda a: {"y": a @ a.T, "z": [a + 1, (a * 2, None)], "n": 3})(x)
@@ -237,7 +260,7 @@ def results():
     assert loss.isfinite()
 
 
-def misuse():
+def test_misuse():
     """Wrong arguments, and calls that the recorder cannot see."""
     layer, x = nn.Linear(4, 3), torch.randn(2, 4)
     for arguments, part in [
@@ -264,7 +287,7 @@ def misuse():
         raise AssertionError("calls of another thread were recorded")
 
 
-def ops():
+def test_ops():
     """Affine grids, maxima of bags, windows, and a network with padding and upsampling."""
     x, theta = torch.randn(2, 3, 5, 6), torch.randn(2, 2, 3, requires_grad=True)
     bags, table = nn.EmbeddingBag(10, 4, mode="max", padding_idx=3), torch.randint(0, 10, (4, 3))
@@ -298,7 +321,7 @@ def ops():
     assert solid.isfinite().all() and len(kept) == 12 and halves.sum() > 0
 
 
-def samples():
+def test_samples():
     """Samples with gradients for the parameters of their distributions, and rows by counts."""
     shapes = torch.tensor([0.1, 0.7, 3.0, 9.0, 40.0], requires_grad=True)
     for kind, parameters in [
@@ -317,7 +340,7 @@ def samples():
     assert sample.isfinite().all() and indices.dtype == torch.int32 and twice.shape == (4, 6)
 
 
-def recurrent():
+def test_recurrent():
     """Networks whose states autograd keeps beside the results that the program has."""
     x = torch.randn(3, 5, 8)
     for kind in (nn.LSTM, nn.GRU):
@@ -332,13 +355,3 @@ def recurrent():
         z = (x.requires_grad_() * 2).sigmoid().sin()
     names = json.loads(pathlib.Path("kept_by_autograd/bindings.json").read_text())
     assert list(names) == ["in/x", "out/z"] and z.isfinite().all(), names
-
-
-if __name__ == "__main__":
-    torch.manual_seed(1)
-    assert millstream.RecordError is RecordError
-    for program in (
-        inference, checkpoints, nested, attention, transforms, precisions, dtypes, opaque, ops,
-        samples, recurrent, first_uses, results, misuse,
-    ):
-        program()
