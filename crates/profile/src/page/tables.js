@@ -137,7 +137,8 @@ class Tables {
     const theirs = !view.range && Object.keys(recorded).length > 0;
     const rate = (units, time, most) => {
       if (!units || !time) return '';
-      const share = most ? ` (${formatShare(units / time, most)})` : '';
+      // In whole percents, as a narrow window has no room for more.
+      const share = most ? ` (${Math.round(100 * units / time / most)} %)` : '';
       const digits = units / time < 0.1 ? 3 : 1;
       return `${(units / time).toFixed(digits)}${share}`;
     };
