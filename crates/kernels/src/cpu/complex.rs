@@ -14,6 +14,7 @@ use super::complex_functions::{
 use super::element::{Element, from_scalar};
 use super::elementwise::{Bind, Bound, Call, CallArgs, ElementwiseOp, Input, common_of};
 use super::function::{one, three, two};
+use super::ternary::{choose, masked_fill};
 
 /// The argument names of two operands, the second of which may be the number `other`.
 const PAIR: [&str; 2] = ["", "other"];
@@ -189,22 +190,6 @@ fn from_parts(args: &CallArgs<'_>, f: fn(f64, f64) -> C) -> Result<Bound> {
     let call = Call::of(args, [""; 2])?;
     complex!(call.out, T => {
         call.bind(call.out, two(move |x: T, y: T| T::from_complex(f(x.carry().re, y.carry().re))))
-    })
-}
-
-fn choose(args: &CallArgs<'_>) -> Result<Bound> {
-    let call = Call::of(args, ["", "self", "other"])?;
-    let common = common_of(&call.inputs[1..])?;
-    complex!(common, T => {
-        call.bind(common, three(|c: T, x: T, y: T| if c != T::ZERO { x } else { y }))
-    })
-}
-
-fn masked_fill(args: &CallArgs<'_>) -> Result<Bound> {
-    let call = Call::of(args, ["", "", "value"])?;
-    let dtype = call.out;
-    complex!(dtype, T => {
-        call.bind(dtype, three(|x: T, mask: T, value: T| if mask != T::ZERO { value } else { x }))
     })
 }
 

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use millstream_ops::args::input_positions;
+use millstream_ops::checks;
 use millstream_types::DType;
 
 use super::memory::Temporary;
@@ -23,6 +24,20 @@ pub(crate) fn operands<'a, const IN: usize>(
     }
     let results = (given..ctx.operands()).map(|at| ctx.operand(at)).collect::<Result<_>>()?;
     Ok((inputs, results))
+}
+
+/// Returns the inputs of a gradient as [`operands`] does, and its three results: none for each that
+/// the argument `output_mask` does not ask for.
+///
+/// # Errors
+/// As for [`operands`].
+pub(crate) fn gradient_operands<'a, const IN: usize>(
+    ctx: &KernelCtx<'a>,
+) -> Result<([Option<RawTensor<'a>>; IN], [Option<RawTensor<'a>>; 3])> {
+    let mask = checks::mask(ctx.attrs(), 3)?;
+    let (inputs, results) = operands(ctx, mask.iter().filter(|wanted| **wanted).count())?;
+    let mut results = results.into_iter();
+    Ok((inputs, [0, 1, 2].map(|k| if mask[k] { results.next() } else { None })))
 }
 
 /// Returns a required operand.

@@ -48,7 +48,8 @@ pub(super) fn fill(ctx: &KernelCtx<'_>, x: RawTensor<'_>, value: Scalar) -> Resu
 
 /// `fill(x; value)` and `full`, whose only operand is its output.
 fn full(ctx: &KernelCtx<'_>) -> Result<()> {
-    let value = Scalar::of(ctx.attrs(), "value")?.context("value: expected, and not given")?;
+    let value =
+        Scalar::of(ctx.attrs(), "value")?.context("value: missing; this argument is required")?;
     fill(ctx, ctx.operand(0)?, value)
 }
 

@@ -7,13 +7,14 @@ use anyhow::{Result, ensure};
 use millstream_ops::broadcast::broadcast;
 use millstream_types::{DType, Dims};
 
-use super::copy::convert;
+use super::copy::COPY_PRIMITIVES;
 use super::overlap::OverlapCopies;
 use super::strided::{FailureFlag, StridedArgs, StridedOperand};
 use super::template::KernelTemplate;
 use super::{gather, native, scatter};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::memory::expect_dtype;
+use crate::data_movement::changed;
 
 pub(super) const KERNELS: &[super::Kernel] = &[
     ("nonzero", nonzero),
@@ -145,15 +146,8 @@ fn index(ctx: &KernelCtx<'_>) -> Result<()> {
 
 /// `index_put(x, values, indices...; absent, accumulate)`, and in place.
 fn index_put(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
-    let (x, end, op) = match in_place {
-        true => (ctx.operand(0)?, ctx.operands(), "index_put_"),
-        false => {
-            let end = ctx.operands() - 1;
-            let out = ctx.operand(end)?;
-            convert(ctx, ctx.operand(0)?, out)?;
-            (out, end, "index_put")
-        }
-    };
+    let (x, end) = changed(ctx, in_place, &COPY_PRIMITIVES)?;
+    let op = if in_place { "index_put_" } else { "index_put" };
     let mask = ctx.operand(2)?;
     if mask.dtype != DType::Bool {
         return scatter::index_put(ctx, op, x, end);

@@ -21,7 +21,7 @@
 //! | `reduce`, `softmax`, `norm` | reductions, softmax, normalisation |
 //! | `gemm`, `matmul` | matrix products by cuBLAS |
 //! | `im2col`, `conv` | windows of images as columns, convolutions |
-//! | `attention_softmax`, `attention` | attention |
+//! | `attention` | attention |
 //! | `channel_sum` | sums over all dimensions but the channels |
 //! | `gather`, `scatter`, `masked_select` | reads and writes by index, by mask |
 //! | `rearrange`, `scan`, `sort` | `flip`, `roll` and triangles; cumulative sums; sorting |
@@ -32,7 +32,6 @@
 
 pub mod args;
 mod attention;
-mod attention_softmax;
 mod cache;
 mod channel_sum;
 mod collective;
@@ -165,7 +164,7 @@ fn register_launching(kernels: &mut KernelRegistry) {
 /// Returns the name and the source of every kernel, for a few dtypes each.
 pub fn sources() -> Vec<(String, CString)> {
     let families = [
-        attention_softmax::sources(),
+        attention::sources(),
         channel_sum::sources(),
         copy::sources(),
         elementwise::sources(),

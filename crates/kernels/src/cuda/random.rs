@@ -112,7 +112,8 @@ fn fill(ctx: &KernelCtx<'_>, kind: i64, in_place: bool) -> Result<()> {
         NORMAL => scalars = [float("mean", 0.0)?, float("std", 1.0)?],
         EXPONENTIAL => scalars[0] = float("lambd", 1.0)?,
         INTEGERS => {
-            let high = ctx.attrs().int("high")?.context("high: expected, and not given")?;
+            let high =
+                ctx.attrs().int("high")?.context("high: missing; this argument is required")?;
             let low = int("low", 0)?;
             // Unsigned: the difference may exceed i64.
             integers = [low, (high.wrapping_sub(low) as u64).max(1) as i64];
@@ -156,7 +157,7 @@ fn dropout(ctx: &KernelCtx<'_>) -> Result<()> {
         return Ok(());
     }
     let offset: Option<RawTensor<'_>> = (last > 2).then(|| ctx.operand(1)).transpose()?;
-    let p = ctx.attrs().float("p")?.context("p: expected, and not given")?;
+    let p = ctx.attrs().float("p")?.context("p: missing; this argument is required")?;
     let dropped = if ctx.attrs().bool("train")?.unwrap_or(true) { p } else { 0.0 };
     let scale = if dropped < 1.0 { 1.0 / (1.0 - dropped) } else { 0.0 };
     let (seed, offset) = (Number::of(ctx, SEED, None)?, Number::of(ctx, OFFSET, offset)?);

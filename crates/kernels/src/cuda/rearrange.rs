@@ -60,7 +60,8 @@ fn flip(ctx: &KernelCtx<'_>) -> Result<()> {
 /// `roll(x; shifts, dims)`.
 fn roll(ctx: &KernelCtx<'_>) -> Result<()> {
     let x = ctx.operand(0)?;
-    let shifts = ctx.attrs().ints("shifts")?.context("shifts: expected, and not given")?;
+    let shifts =
+        ctx.attrs().ints("shifts")?.context("shifts: missing; this argument is required")?;
     let dims = ctx.attrs().ints("dims")?.unwrap_or_default();
     let mut starts = vec![0; x.shape.len()];
     if dims.is_empty() {

@@ -11,9 +11,9 @@ use anyhow::Result;
 use millstream_ops::promotion::floating;
 use millstream_types::DType;
 
-use super::element::float;
 use super::elementwise::{Bound, Call, CallArgs, ElementwiseOp};
 use super::function::{one, two};
+use super::real::reals;
 use polynomials::Kind;
 
 /// Defines kernels of functions of one f64.
@@ -22,7 +22,7 @@ macro_rules! of_one {
         pub(crate) const OF_ONE: &[ElementwiseOp] = &[$(($op, |args| {
             let call = Call::of(args, [""])?;
             let common = floating(call.common()?);
-            float!(common, T => call.bind(common, one(|x: T| $f(x.into()) as T)))
+            reals!(common, T => call.bind(common, one(|x: T| $f(x.into()) as T)))
         })),*];
     };
 }
@@ -55,7 +55,7 @@ macro_rules! of_two {
         pub(crate) const OF_TWO: &[ElementwiseOp] = &[$(($op, |args| {
             let call = Call::of(args, [""; 2])?;
             let common = floating(call.common()?);
-            float!(common, T => {
+            reals!(common, T => {
                 call.bind(common, two(|x: T, y: T| $f(x.into(), y.into()) as T))
             })
         })),*];
@@ -97,7 +97,7 @@ fn polygamma(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""])?;
     let order = args.attrs.int("n")?.unwrap_or(0);
     let common = floating(call.common()?);
-    float!(common, T => {
+    reals!(common, T => {
         call.bind(common, one(move |x: T| gamma::polygamma(order, x.into()) as T))
     })
 }
@@ -106,7 +106,7 @@ fn hermite(args: &CallArgs<'_>, f: fn(f64, f64, i64) -> f64) -> Result<Bound> {
     let call = Call::of(args, [""; 2])?;
     let common = floating(call.common()?);
     let most = if common == DType::F64 { 512 } else { 128 };
-    float!(common, T => {
+    reals!(common, T => {
         call.bind(common, two(move |x: T, n: T| f(x.into(), n.into(), most) as T))
     })
 }
