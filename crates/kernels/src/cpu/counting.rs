@@ -41,7 +41,7 @@ fn search(ctx: &KernelCtx<'_>) -> Result<()> {
     let (sequences, from, to) =
         unsafe { (Sequence::new(sorted), Sequence::new(x), Sequence::new(out)) };
     compute!(common, T => {
-        let lines = if width == 0 { 0 } else { x.numel() / width };
+        let lines = x.numel().checked_div(width).unwrap_or(0);
         ctx.for_each(lines, |line| {
             let mut sequence = vec![<T as Element>::ZERO; length];
             sequences.load(line * length, &mut sequence);

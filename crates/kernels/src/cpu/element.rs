@@ -79,6 +79,16 @@ pub(crate) fn from_scalar<T: Element>(v: Scalar) -> T {
     }
 }
 
+/// Returns the greatest finite number of a float dtype, or of the parts of a complex one.
+pub(crate) fn greatest_finite(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => half::f16::MAX.to_f64(),
+        DType::BF16 => half::bf16::MAX.to_f64(),
+        DType::F32 | DType::C64 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    }
+}
+
 /// A bool as stored in memory: one byte, true unless zero.
 #[derive(Clone, Copy)]
 #[repr(transparent)]

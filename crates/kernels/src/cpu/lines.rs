@@ -18,10 +18,10 @@ pub(crate) struct Lines {
 }
 
 /// Returns the lengths or strides of a tensor with dimension `dim` moved to the end: the elements of
-/// a line are then consecutive. A tensor without dimensions stays as it is.
+/// a line are then consecutive. A tensor without dimensions is one line of one element.
 pub(crate) fn with_last(of: &[usize], dim: usize) -> Dims {
     let others = of.iter().enumerate().filter(|(k, _)| *k != dim).map(|(_, &v)| v);
-    others.chain(of.get(dim).copied()).collect()
+    others.chain([of.get(dim).copied().unwrap_or(1)]).collect()
 }
 
 /// The number of adjacent lines that are loaded together.

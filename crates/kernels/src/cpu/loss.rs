@@ -27,7 +27,6 @@ pub(crate) const FAILURE: &str = "x: expected every element between 0 and 1";
 
 /// A loss or the gradient of one, for every kind of device.
 pub(crate) struct Loss {
-    pub(crate) op: &'static str,
     /// The number of input tensors. Those from `required` on may be absent and then count as 1.
     pub(crate) inputs: usize,
     required: usize,
@@ -83,11 +82,12 @@ impl Loss {
 macro_rules! losses {
     ($a:ident, $n:ident, $failed:ident, $t:ident; $($kind:ident $op:literal
      [$($x:ident),* $(; $($w:ident),*)?] $($scalar:literal)? => $f:expr;)*) => {
-        pub(crate) const LOSSES: &[Loss] =
-            &[$(losses!(@ $kind $op [$($x),* $(; $($w),*)?] $($scalar)?)),*];
+        #[cfg(feature = "cuda")]
+        pub(crate) const LOSSES: &[(&str, Loss)] =
+            &[$(($op, losses!(@ $kind [$($x),* $(; $($w),*)?] $($scalar)?))),*];
 
         pub(crate) const KERNELS: &[Kernel] = &[$(($op, |ctx| {
-            const LOSS: Loss = losses!(@ $kind $op [$($x),* $(; $($w),*)?] $($scalar)?);
+            const LOSS: Loss = losses!(@ $kind [$($x),* $(; $($w),*)?] $($scalar)?);
             let call = LOSS.call(ctx)?;
             let $failed = AtomicBool::new(false);
             reals!(call.out.dtype, $t => {
@@ -99,9 +99,8 @@ macro_rules! losses {
             Ok(())
         })),*];
     };
-    (@ $kind:ident $op:literal [$($x:ident),* $(; $($w:ident),*)?] $($scalar:literal)?) => {
+    (@ $kind:ident [$($x:ident),* $(; $($w:ident),*)?] $($scalar:literal)?) => {
         Loss {
-            op: $op,
             inputs: [$(stringify!($x),)* $($(stringify!($w),)*)?].len(),
             required: [$(stringify!($x)),*].len(),
             scalar: concat!("" $(, $scalar)?),

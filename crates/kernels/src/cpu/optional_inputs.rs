@@ -8,6 +8,9 @@ use millstream_types::DType;
 use super::memory::Temporary;
 use crate::context::{KernelCtx, RawTensor};
 
+/// Operands by their positions; none for absent ones.
+type Tensors<'a, const N: usize> = [Option<RawTensor<'a>>; N];
+
 /// Returns the inputs by their listed positions, and the `outputs` results that follow them.
 ///
 /// # Errors
@@ -15,7 +18,7 @@ use crate::context::{KernelCtx, RawTensor};
 pub(crate) fn operands<'a, const IN: usize>(
     ctx: &KernelCtx<'a>,
     outputs: usize,
-) -> Result<([Option<RawTensor<'a>>; IN], Vec<RawTensor<'a>>)> {
+) -> Result<(Tensors<'a, IN>, Vec<RawTensor<'a>>)> {
     let given = ctx.operands().checked_sub(outputs);
     let given = given.context("too few operands: schema and kernel disagree")?;
     let mut inputs = [None; IN];
@@ -33,7 +36,7 @@ pub(crate) fn operands<'a, const IN: usize>(
 /// As for [`operands`].
 pub(crate) fn gradient_operands<'a, const IN: usize>(
     ctx: &KernelCtx<'a>,
-) -> Result<([Option<RawTensor<'a>>; IN], [Option<RawTensor<'a>>; 3])> {
+) -> Result<(Tensors<'a, IN>, Tensors<'a, 3>)> {
     let mask = checks::mask(ctx.attrs(), 3)?;
     let (inputs, results) = operands(ctx, mask.iter().filter(|wanted| **wanted).count())?;
     let mut results = results.into_iter();

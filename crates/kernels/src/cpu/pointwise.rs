@@ -4,10 +4,9 @@ use std::f64::consts::PI;
 
 use anyhow::Result;
 use millstream_ops::promotion::floating;
-use millstream_types::DType;
 
 use super::compute::Compute;
-use super::element::{Element, compute};
+use super::element::{Element, compute, greatest_finite};
 use super::elementwise::{Bound, Call, CallArgs, ElementwiseOp};
 use super::function::{one, two};
 use super::real::reals;
@@ -242,12 +241,7 @@ fn nan_to_num(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""])?;
     let common = call.common()?;
     // The limit of the dtype itself, not of the type of computations.
-    let most = match common {
-        DType::F16 => half::f16::MAX.to_f64(),
-        DType::BF16 => half::bf16::MAX.to_f64(),
-        DType::F32 => f64::from(f32::MAX),
-        _ => f64::MAX,
-    };
+    let most = greatest_finite(common);
     let number = |name, default: f64| anyhow::Ok(args.attrs.float(name)?.unwrap_or(default));
     let (nan, high, low) = (number("nan", 0.0)?, number("posinf", most)?, number("neginf", -most)?);
     if !common.is_float() {

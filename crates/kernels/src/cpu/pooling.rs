@@ -19,10 +19,10 @@ use crate::context::{KernelCtx, RawTensor};
 pub(crate) const KERNELS: &[Kernel] = &[
     ("max_pool2d_with_indices", max),
     ("max_pool2d_with_indices_backward", max_backward),
-    ("avg_pool2d", average),
-    ("avg_pool2d_backward", average_backward),
-    ("_adaptive_avg_pool2d", adaptive),
-    ("_adaptive_avg_pool2d_backward", adaptive_backward),
+    ("avg_pool2d", |ctx| forward(ctx, false)),
+    ("avg_pool2d_backward", |ctx| backward(ctx, false)),
+    ("_adaptive_avg_pool2d", |ctx| forward(ctx, true)),
+    ("_adaptive_avg_pool2d_backward", |ctx| backward(ctx, true)),
 ];
 
 /// Returns the number of pixels of one image.
@@ -290,26 +290,27 @@ impl Means {
     }
 }
 
-/// `avg_pool2d(x; ..)`.
-fn average(ctx: &KernelCtx<'_>) -> Result<()> {
+/// Returns the windows of a call, from images to results.
+fn means(
+    ctx: &KernelCtx<'_>,
+    adaptive: bool,
+    images: &RawTensor<'_>,
+    results: &RawTensor<'_>,
+) -> Result<Means> {
+    match adaptive {
+        true => Ok(Means::adaptive(images, results)),
+        false => Means::windows(ctx, images),
+    }
+}
+
+/// `avg_pool2d(x; ..)` and `_adaptive_avg_pool2d(x; output_size)`.
+fn forward(ctx: &KernelCtx<'_>, adaptive: bool) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
-    Means::windows(ctx, &x)?.forward(ctx, x, out)
+    means(ctx, adaptive, &x, &out)?.forward(ctx, x, out)
 }
 
-/// `avg_pool2d_backward(grad, x; ..)`.
-fn average_backward(ctx: &KernelCtx<'_>) -> Result<()> {
+/// `avg_pool2d_backward(grad, x; ..)` and `_adaptive_avg_pool2d_backward(grad, x)`.
+fn backward(ctx: &KernelCtx<'_>, adaptive: bool) -> Result<()> {
     let (grad, out) = (ctx.operand(0)?, ctx.operand(2)?);
-    Means::windows(ctx, &out)?.backward(ctx, grad, out)
-}
-
-/// `_adaptive_avg_pool2d(x; output_size)`.
-fn adaptive(ctx: &KernelCtx<'_>) -> Result<()> {
-    let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
-    Means::adaptive(&x, &out).forward(ctx, x, out)
-}
-
-/// `_adaptive_avg_pool2d_backward(grad, x)`.
-fn adaptive_backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let (grad, out) = (ctx.operand(0)?, ctx.operand(2)?);
-    Means::adaptive(&out, &grad).backward(ctx, grad, out)
+    means(ctx, adaptive, &out, &grad)?.backward(ctx, grad, out)
 }

@@ -6,7 +6,6 @@
 //! product, as in every kernel that uses tensor cores.
 
 use std::ffi::CString;
-use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 
@@ -17,17 +16,15 @@ use millstream_types::{DType, Dims};
 use super::gemm::{dense, max_scratch, multiply};
 use super::strided::{StridedArgs, StridedOperand, TensorView};
 use super::template::KernelTemplate;
-use super::{KIND, Unsupported, native, source};
+use super::{Unsupported, native, source};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::optional_inputs::{operands, required};
 use crate::cpu::strided::broadcast_step;
-use crate::registry::KernelRegistry;
 
-pub(super) fn register(kernels: &mut KernelRegistry) {
-    let name = "_scaled_dot_product_flash_attention_for_cpu";
-    kernels.register(KIND, name, Arc::new(forward));
-    kernels.register(KIND, &format!("{name}_backward"), Arc::new(backward));
-}
+pub(super) const KERNELS: &[super::Kernel] = &[
+    ("_scaled_dot_product_flash_attention_for_cpu", forward),
+    ("_scaled_dot_product_flash_attention_for_cpu_backward", backward),
+];
 
 macro_rules! softmax {
     ($name:literal, $mask:literal) => {

@@ -8,11 +8,10 @@ use millstream_ep::cuda::NativeStream;
 use millstream_types::Dims;
 
 use super::strided::{StridedArgs, StridedOperand};
-use super::template::KernelTemplate;
+use super::template::{KernelTemplate, template};
 use crate::context::RawTensor;
 
-const CHANNEL_SUM: KernelTemplate =
-    KernelTemplate { name: "channel_sum", body: include_str!("channel_sum.cu") };
+const CHANNEL_SUM: KernelTemplate = template!("channel_sum");
 
 pub(super) fn sources() -> Vec<(String, CString)> {
     CHANNEL_SUM.typed_sources(super::SAMPLE_FLOATS)

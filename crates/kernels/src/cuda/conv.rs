@@ -8,8 +8,6 @@
 //!
 //! Long because the three products share the chunks of columns and the views of their operands.
 
-use std::sync::Arc;
-
 use anyhow::{Context, Result, ensure};
 
 use millstream_ep::cuda::{NativeStream, Scratch};
@@ -20,15 +18,12 @@ use millstream_types::{DType, Dims};
 use super::gemm::{dense, max_scratch, multiply};
 use super::im2col::{Images, col2im, im2col, summed};
 use super::strided::TensorView;
-use super::{KIND, channel_sum, copy, native};
+use super::{channel_sum, copy, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::optional_inputs::{gradient_operands, operands, required};
-use crate::registry::KernelRegistry;
 
-pub(super) fn register(kernels: &mut KernelRegistry) {
-    kernels.register(KIND, "convolution", Arc::new(forward));
-    kernels.register(KIND, "convolution_backward", Arc::new(backward));
-}
+pub(super) const KERNELS: &[super::Kernel] =
+    &[("convolution", forward), ("convolution_backward", backward)];
 
 /// A call: its native stream, its scratch memory, and the convolution.
 struct ConvCall<'a> {

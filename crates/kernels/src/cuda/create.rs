@@ -1,25 +1,17 @@
 //! Tensors from numbers.
 
-use std::sync::Arc;
-
 use anyhow::{Context, Result};
 
 use millstream_ops::args::Scalar;
 use millstream_types::DType;
 
 use super::source::{Elementwise, computed};
-use super::{KIND, elementwise, native};
+use super::{elementwise, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::elementwise::Input;
-use crate::registry::KernelRegistry;
 
-/// Registers the kernels.
-pub(super) fn register(kernels: &mut KernelRegistry) {
-    kernels.register(KIND, "full", Arc::new(full));
-    kernels.register(KIND, "fill", Arc::new(full));
-    kernels.register(KIND, "arange", Arc::new(arange));
-    kernels.register(KIND, "scrub", Arc::new(scrub));
-}
+pub(super) const KERNELS: &[super::Kernel] =
+    &[("full", full), ("fill", full), ("arange", arange), ("scrub", scrub)];
 
 /// Returns a kernel without tensor inputs that computes in the given type.
 fn kernel(op: &'static str, out: DType, computed: DType) -> Result<Elementwise<'static>> {

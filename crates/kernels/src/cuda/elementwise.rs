@@ -21,7 +21,7 @@ use super::overlap::OverlapCopies;
 use super::source::{Elementwise, computed};
 use super::{Unsupported, launch, native};
 use crate::context::{KernelCtx, RawTensor};
-use crate::cpu::element::from_scalar;
+use crate::cpu::element::{from_scalar, greatest_finite};
 use crate::cpu::elementwise::{Input, Promoted, common_of};
 use crate::cpu::memory::is_same;
 use crate::cpu::unsigned::scalar_for;
@@ -85,7 +85,7 @@ impl Function {
             },
             "nan_to_num" if !common.is_float() => "whole",
             "nan_to_num" => {
-                let most = most(*common);
+                let most = greatest_finite(*common);
                 let number = |name, default| {
                     anyhow::Ok(Scalar::Float(attrs.float(name)?.unwrap_or(default)))
                 };
@@ -110,16 +110,6 @@ impl Function {
             _ => "",
         };
         Ok(Variant { name, scalars })
-    }
-}
-
-/// Returns the greatest finite number of a dtype.
-fn most(dtype: DType) -> f64 {
-    match dtype {
-        DType::F16 => half::f16::MAX.to_f64(),
-        DType::BF16 => half::bf16::MAX.to_f64(),
-        DType::F32 => f64::from(f32::MAX),
-        _ => f64::MAX,
     }
 }
 

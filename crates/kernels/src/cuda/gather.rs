@@ -14,7 +14,7 @@ use millstream_types::{DType, Dims};
 
 use super::native;
 use super::strided::{FailureFlag, StridedArgs, StridedOperand};
-use super::template::KernelTemplate;
+use super::template::{KernelTemplate, template};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::memory::at_least_1d;
 use crate::data_movement::required_dim;
@@ -22,7 +22,7 @@ use crate::data_movement::required_dim;
 pub(super) const KERNELS: &[super::Kernel] =
     &[("gather", gather), ("index_select", index_select), ("embedding", embedding)];
 
-const GATHER: KernelTemplate = KernelTemplate { name: "gather", body: include_str!("gather.cu") };
+const GATHER: KernelTemplate = template!("gather");
 
 pub(super) fn sources() -> Vec<(String, CString)> {
     GATHER.sized_sources()

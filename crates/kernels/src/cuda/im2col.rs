@@ -17,19 +17,10 @@ use millstream_types::DType;
 
 use super::source;
 use super::strided::{StridedArgs, StridedOperand, TensorView};
-use super::template::KernelTemplate;
+use super::template::{KernelTemplate, template};
 
-macro_rules! columns {
-    ($name:literal) => {
-        KernelTemplate {
-            name: $name,
-            body: concat!(include_str!("columns.cu"), include_str!(concat!($name, ".cu"))),
-        }
-    };
-}
-
-const IM2COL: KernelTemplate = columns!("im2col");
-const COL2IM: KernelTemplate = columns!("col2im");
+const IM2COL: KernelTemplate = template!("im2col", "columns.cu");
+const COL2IM: KernelTemplate = template!("col2im", "columns.cu");
 
 pub(super) fn sources() -> Vec<(String, CString)> {
     [IM2COL.sized_sources(), COL2IM.typed_sources(super::SAMPLE_DTYPES)].concat()

@@ -10,7 +10,7 @@ use millstream_types::DType;
 use millstream_types::layout::numel;
 
 use super::strided::{FailureFlag, StridedArgs, StridedOperand};
-use super::template::KernelTemplate;
+use super::template::{KernelTemplate, template};
 use super::{SAMPLE_FLOATS, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::loss::{self, FAILURE, Loss, LossCall};
@@ -99,10 +99,7 @@ const LOSSES: &[LossKernels] = &[
     ),
 ];
 
-const TOTAL: KernelTemplate = KernelTemplate {
-    name: "loss_total",
-    body: concat!(include_str!("pairwise.cu"), include_str!("loss_total.cu")),
-};
+const TOTAL: KernelTemplate = template!("loss_total", "pairwise.cu");
 
 pub(super) fn sources() -> Vec<(String, CString)> {
     let templates = LOSSES.iter().flat_map(|loss| [loss.each, loss.parts]).chain([TOTAL]);
@@ -111,10 +108,10 @@ pub(super) fn sources() -> Vec<(String, CString)> {
 
 /// Registers the kernels.
 pub(super) fn register(kernels: &mut KernelRegistry) {
-    for loss in loss::LOSSES {
-        if let Some(own) = LOSSES.iter().find(|own| own.op == loss.op) {
+    for (op, loss) in loss::LOSSES {
+        if let Some(own) = LOSSES.iter().find(|own| own.op == *op) {
             let kernel = |ctx: &KernelCtx<'_>| own.run(ctx, loss);
-            kernels.register(super::KIND, loss.op, Arc::new(kernel));
+            kernels.register(super::KIND, op, Arc::new(kernel));
         }
     }
 }

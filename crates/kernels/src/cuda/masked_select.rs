@@ -73,7 +73,7 @@ fn nonzero(ctx: &KernelCtx<'_>) -> Result<()> {
         .integers(&[all as i64, rank as i64])?;
     // SAFETY: the kernel reads the input. It writes at most as many rows of the output as the input
     // has elements, and their number.
-    unsafe { NONZERO.launch_block(native(ctx)?, x.dtype, args) }
+    unsafe { NONZERO.launch_blocks(native(ctx)?, x.dtype, 1, args) }
 }
 
 /// Copies the elements of x at each true element of a mask of shape `shape[..split]` to a row of
@@ -185,7 +185,7 @@ fn index_put(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
     // It reads the mask, and the values up to their last row; both share no memory with x.
     unsafe {
         match ctx.attrs().bool("accumulate")?.unwrap_or(false) {
-            true => SCATTER_ADD.launch_block(native, x.dtype, args),
+            true => SCATTER_ADD.launch_blocks(native, x.dtype, 1, args),
             false => SCATTER.launch_block_sized(native, x.dtype, args),
         }
     }

@@ -3,7 +3,6 @@
 //! it.
 
 use std::ffi::CString;
-use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 
@@ -14,17 +13,12 @@ use millstream_types::{DType, Dims};
 
 use super::gemm::multiply;
 use super::strided::{StridedArgs, StridedOperand};
-use super::template::KernelTemplate;
-use super::{KIND, Unsupported, copy, native};
+use super::template::{KernelTemplate, template};
+use super::{Unsupported, copy, native};
 use crate::context::{KernelCtx, RawTensor};
-use crate::registry::KernelRegistry;
 
-pub(super) fn register(kernels: &mut KernelRegistry) {
-    kernels.register(KIND, "matmul", Arc::new(matmul));
-    for op in ["addmm", "baddbmm"] {
-        kernels.register(KIND, op, Arc::new(add_product));
-    }
-}
+pub(super) const KERNELS: &[super::Kernel] =
+    &[("matmul", matmul), ("addmm", add_product), ("baddbmm", add_product)];
 
 /// `matmul(x, y)`.
 fn matmul(ctx: &KernelCtx<'_>) -> Result<()> {
@@ -65,7 +59,7 @@ fn add_product(ctx: &KernelCtx<'_>) -> Result<()> {
     unsafe { multiply(native, &mut native.scratch(), all, alpha, beta) }
 }
 
-const PRODUCT: KernelTemplate = KernelTemplate { name: "matmul", body: include_str!("matmul.cu") };
+const PRODUCT: KernelTemplate = template!("matmul");
 
 pub(super) fn sources() -> Vec<(String, CString)> {
     PRODUCT.typed_sources(&[DType::I64, DType::I32, DType::U8, DType::U64])

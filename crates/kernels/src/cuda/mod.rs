@@ -117,8 +117,15 @@ const SAMPLE_DTYPES: &[DType] =
 const SAMPLE_FLOATS: &[DType] = &[DType::F64, DType::F16];
 
 const FAMILIES: &[&[Kernel]] = &[
+    attention::KERNELS,
+    conv::KERNELS,
+    copy::KERNELS,
+    create::KERNELS,
+    fused::KERNELS,
     gather::KERNELS,
     masked_select::KERNELS,
+    matmul::KERNELS,
+    multi_tensor::KERNELS,
     nll::KERNELS,
     pooling::KERNELS,
     random::KERNELS,
@@ -148,17 +155,10 @@ fn register_launching(kernels: &mut KernelRegistry) {
         kernels.register(KIND, op, Arc::new(kernel));
     }
     loss::register(kernels);
-    copy::register(kernels);
-    create::register(kernels);
     elementwise::register(kernels);
-    fused::register(kernels);
-    multi_tensor::register(kernels);
     reduce::register(kernels);
     softmax::register(kernels);
     norm::register(kernels);
-    matmul::register(kernels);
-    conv::register(kernels);
-    attention::register(kernels);
 }
 
 /// Returns the name and the source of every kernel, for a few dtypes each.

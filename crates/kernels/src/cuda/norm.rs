@@ -273,17 +273,9 @@ pub(super) fn register(kernels: &mut KernelRegistry) {
 /// Returns sources of both kernels for f64, for f16 with parameters in f32, and with vector loads.
 pub(super) fn sources() -> Vec<(String, CString)> {
     let mut all = Vec::new();
-    let mixed = [
-        DType::F16,
-        DType::F32,
-        DType::F32,
-        DType::F16,
-        DType::F32,
-        DType::F32,
-        DType::F32,
-        DType::F32,
-    ];
     let (f64s, f32s) = ([DType::F64; 8], [DType::F32; 8]);
+    let mut mixed = f32s;
+    (mixed[0], mixed[3]) = (DType::F16, DType::F16);
     for (dtypes, vector_width) in [(f64s, 1), (mixed, 1), (f32s, 4)] {
         for (op, body) in [FORWARD, BACKWARD] {
             let register_loads = if op == FORWARD.0 && vector_width > 1 { 8 } else { 0 };

@@ -8,7 +8,7 @@ use millstream_types::{AttrValue, DType, ScalarUse};
 
 use super::native;
 use super::strided::{StridedArgs, StridedOperand};
-use super::template::KernelTemplate;
+use super::template::{KernelTemplate, template};
 use crate::context::{KernelCtx, RawTensor};
 
 pub(super) const KERNELS: &[super::Kernel] = &[
@@ -41,10 +41,7 @@ const FILL: KernelTemplate = KernelTemplate {
         include_str!("random.cu")
     ),
 };
-const DROPOUT: KernelTemplate = KernelTemplate {
-    name: "dropout",
-    body: concat!(include_str!("philox.cu"), include_str!("dropout.cu")),
-};
+const DROPOUT: KernelTemplate = template!("dropout", "philox.cu");
 
 pub(super) fn sources() -> Vec<(String, CString)> {
     [FILL.typed_sources(super::SAMPLE_DTYPES), DROPOUT.typed_sources(super::SAMPLE_FLOATS)].concat()

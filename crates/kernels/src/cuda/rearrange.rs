@@ -8,7 +8,7 @@ use millstream_ops::rearrange::roll_start;
 
 use super::native;
 use super::strided::{StridedArgs, StridedOperand};
-use super::template::KernelTemplate;
+use super::template::{KernelTemplate, template};
 use crate::context::KernelCtx;
 
 pub(super) const KERNELS: &[super::Kernel] = &[
@@ -20,10 +20,8 @@ pub(super) const KERNELS: &[super::Kernel] = &[
     ("tril_", |ctx| triangle(ctx, false)),
 ];
 
-const REARRANGE: KernelTemplate =
-    KernelTemplate { name: "rearrange", body: include_str!("rearrange.cu") };
-const TRIANGLE: KernelTemplate =
-    KernelTemplate { name: "triangle", body: include_str!("triangle.cu") };
+const REARRANGE: KernelTemplate = template!("rearrange");
+const TRIANGLE: KernelTemplate = template!("triangle");
 
 pub(super) fn sources() -> Vec<(String, CString)> {
     [REARRANGE.sized_sources(), TRIANGLE.sized_sources()].concat()

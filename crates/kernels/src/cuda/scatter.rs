@@ -21,7 +21,7 @@ use super::native;
 use super::overlap::OverlapCopies;
 use super::scatter_reduce::with_wide_sums;
 use super::strided::{FailureFlag, StridedArgs, StridedOperand};
-use super::template::KernelTemplate;
+use super::template::{KernelTemplate, template};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::element::{Carrier, Element, dispatch, from_scalar};
 use crate::cpu::index::{has_wide_sums, is_scatter_add};
@@ -70,8 +70,7 @@ macro_rules! reduce_kernel {
 const PRODUCT: KernelTemplate = reduce_kernel!("scatter_prod", "product");
 const GREATEST: KernelTemplate = reduce_kernel!("scatter_amax", "greatest");
 const LEAST: KernelTemplate = reduce_kernel!("scatter_amin", "least");
-const EMBEDDING_BACKWARD: KernelTemplate =
-    KernelTemplate { name: "embedding_backward", body: include_str!("embedding_backward.cu") };
+const EMBEDDING_BACKWARD: KernelTemplate = template!("embedding_backward");
 
 pub(super) fn sources() -> Vec<(String, CString)> {
     let typed = [ADD, PRODUCT, GREATEST, LEAST];

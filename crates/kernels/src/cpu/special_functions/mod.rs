@@ -11,6 +11,7 @@ use anyhow::Result;
 use millstream_ops::promotion::floating;
 use millstream_types::DType;
 
+use super::element::cast;
 use super::elementwise::{Bound, Call, CallArgs, ElementwiseOp};
 use super::function::{one, two};
 use super::real::reals;
@@ -98,7 +99,7 @@ fn polygamma(args: &CallArgs<'_>) -> Result<Bound> {
     let order = args.attrs.int("n")?.unwrap_or(0);
     let common = floating(call.common()?);
     reals!(common, T => {
-        call.bind(common, one(move |x: T| gamma::polygamma(order, x.into()) as T))
+        call.bind(common, one(move |x: T| gamma::polygamma(order, cast(x)) as T))
     })
 }
 
@@ -107,7 +108,7 @@ fn hermite(args: &CallArgs<'_>, f: fn(f64, f64, i64) -> f64) -> Result<Bound> {
     let common = floating(call.common()?);
     let most = if common == DType::F64 { 512 } else { 128 };
     reals!(common, T => {
-        call.bind(common, two(move |x: T, n: T| f(x.into(), n.into(), most) as T))
+        call.bind(common, two(move |x: T, n: T| f(cast(x), cast(n), most) as T))
     })
 }
 
