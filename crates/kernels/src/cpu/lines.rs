@@ -17,8 +17,8 @@ pub(crate) struct Lines {
     inner: usize,
 }
 
-/// Returns the lengths or strides of a tensor with dimension `dim` moved to the end: the elements of
-/// a line are then consecutive. A tensor without dimensions is one line of one element.
+/// Returns the lengths or strides of a tensor with dimension `dim` moved to the end: the elements
+/// of a line are then consecutive. A tensor without dimensions is one line of one element.
 pub(crate) fn with_last(of: &[usize], dim: usize) -> Dims {
     let others = of.iter().enumerate().filter(|(k, _)| *k != dim).map(|(_, &v)| v);
     others.chain([of.get(dim).copied().unwrap_or(1)]).collect()

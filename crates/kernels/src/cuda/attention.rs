@@ -244,8 +244,8 @@ impl<'a> AttentionCall<'a> {
         })
     }
 
-    /// Splits the heads into parts that fit into the bound, or of one head. Each score takes `bytes`
-    /// bytes.
+    /// Splits the heads into parts that fit into the bound, or of one head. Each score takes
+    /// `bytes` bytes.
     fn parts(&self, bytes: usize) -> Vec<Part> {
         let (batch, kv_heads) = (self.k.shape[0], self.k.shape[1]);
         let head = self.group_size * self.q.shape[2] * self.k.shape[2] * bytes;
@@ -277,8 +277,8 @@ impl<'a> AttentionCall<'a> {
         Ok(Heads { data, dtype, shape, strides: std::array::from_fn(|k| strides[k]) })
     }
 
-    /// Launches a softmax kernel on a part, with a block of threads for each query. The operands are
-    /// those of the kernel without the mask; the first are the scores.
+    /// Launches a softmax kernel on a part, with a block of threads for each query. The operands
+    /// are the kernel's without the mask; the first holds the scores.
     ///
     /// # Safety
     /// The operands are operands of the call, or in its scratch memory. Two may be the same memory

@@ -30,8 +30,8 @@ pub(super) fn sources() -> Vec<(String, CString)> {
 /// spatial dimension.
 pub(super) type Images = TensorView<{ 3 + SPATIAL_DIMS }>;
 
-/// Columns of consecutive positions of the map, by image, group, row and position. Groups follow one
-/// another without a gap.
+/// Columns of consecutive positions of the map, by image, group, row and position. Groups follow
+/// one another without a gap.
 pub(super) type Columns = TensorView<4>;
 
 /// Returns the arguments of the kernels for columns from position `first` of the map on.

@@ -116,7 +116,7 @@ impl<'a> StridedOperand<'a> {
     }
 }
 
-/// A tensor of `N` dimensions, or a part of one, with layout of its own.
+/// A tensor of `N` dimensions, or a part of one, with a layout of its own.
 #[derive(Clone, Copy)]
 pub(super) struct TensorView<const N: usize> {
     pub(super) data: *mut u8,

@@ -66,9 +66,9 @@ fn add(
     Ok(())
 }
 
-/// `index_add(x, index, source; dim, alpha)`, and in place. As in PyTorch, sums of 16-bit floats are
-/// rounded once where the call equals a `scatter_add`: with several dimensions and without a factor.
-/// Otherwise each addition rounds.
+/// `index_add(x, index, source; dim, alpha)`, and in place. As in PyTorch, sums of 16-bit floats
+/// are rounded once where the call equals a `scatter_add`: with several dimensions and without a
+/// factor. Otherwise each addition rounds.
 pub(super) fn index_add(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
     let (x, _) = changed(ctx, in_place, &COPY_PRIMITIVES)?;
     let (index, source) = (ctx.operand(1)?, ctx.operand(2)?);
