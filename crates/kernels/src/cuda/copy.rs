@@ -100,17 +100,7 @@ pub(super) unsafe fn strided(
 /// # Errors
 /// None: the op is in the table.
 pub(super) fn cast_kernel(from: DType, to: DType) -> Result<Elementwise<'static>> {
-    Ok(Elementwise {
-        op: "cast",
-        variant: "",
-        inputs: Vec::new(),
-        common: from,
-        rounded: false,
-        out: to,
-        computed: computed(from),
-        function: elementwise::function("cast")?.variants[0].1,
-        wide: false,
-    })
+    elementwise::plain("cast", from, to, computed(from))
 }
 
 /// Copies the call's first operand to its second if both are dense, row-major, and of one dtype.

@@ -174,6 +174,21 @@ pub(super) fn describe<T: Promoted + Copy>(
     Ok((kernel, chosen.scalars))
 }
 
+/// Returns the kernel of an op that has one variant, without the dtypes of its inputs.
+///
+/// # Errors
+/// The op is not in the table.
+pub(super) fn plain(
+    op: &'static str,
+    common: DType,
+    out: DType,
+    computed: DType,
+) -> Result<Elementwise<'static>> {
+    let function = function(op)?.variants[0].1;
+    let (variant, inputs, rounded, wide) = ("", Vec::new(), false, false);
+    Ok(Elementwise { op, variant, inputs, common, rounded, out, computed, function, wide })
+}
+
 impl Kernel for Op {
     fn run(&self, ctx: &KernelCtx<'_>) -> Result<()> {
         let inputs = inputs(self.0, ctx.attrs(), |k| ctx.operand(k))?;
@@ -373,18 +388,8 @@ pub(super) fn sources() -> Vec<(String, CString)> {
             });
         }
     }
-    if let Ok(sum) = function("add") {
-        add(Elementwise {
-            op: "add",
-            variant: "",
-            inputs: vec![Some(I32), Some(F16)],
-            common: F16,
-            rounded: false,
-            out: F16,
-            computed: F32,
-            function: sum.variants[0].1,
-            wide: true,
-        });
+    if let Ok(sum) = plain("add", F16, F16, F32) {
+        add(Elementwise { inputs: vec![Some(I32), Some(F16)], wide: true, ..sum });
     }
     all
 }

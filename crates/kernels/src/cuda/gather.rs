@@ -132,6 +132,11 @@ unsafe fn launch(
     unsafe { GATHER.launch_sized(native, x.dtype, args) }
 }
 
+/// Returns the strides of a tensor, 0 along the indexed dimension.
+pub(super) fn strides_beside(x: &RawTensor<'_>, dim: usize) -> Dims {
+    x.strides.iter().enumerate().map(|(k, &s)| if k == dim { 0 } else { s }).collect()
+}
+
 /// `gather(x, index; dim)`.
 fn gather(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, index, out) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
@@ -153,8 +158,7 @@ pub(super) fn take_along_dim(
     out: RawTensor<'_>,
 ) -> Result<()> {
     let (x, index_tensor, out) = (at_least_1d(&x), at_least_1d(&index_tensor), at_least_1d(&out));
-    let strides = x.strides.iter().enumerate().map(|(k, &s)| if k == dim { 0 } else { s });
-    let strides = strides.collect();
+    let strides = strides_beside(&x, dim);
     let index =
         Index { dim, dtype: index_tensor.dtype, operand: StridedOperand::new(index_tensor) };
     gather_elements(ctx, x, strides, vec![index], out, false)
@@ -166,8 +170,7 @@ fn index_select(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, out) = (at_least_1d(&x), at_least_1d(&out));
     ensure!(x.shape.len() == out.shape.len(), "{x:?} to {out:?}: schema and kernel disagree");
     let dim = required_dim(ctx, x.shape.len())?;
-    let strides = x.strides.iter().enumerate().map(|(k, &s)| if k == dim { 0 } else { s });
-    let strides = strides.collect();
+    let strides = strides_beside(&x, dim);
     let index = index_along(x.shape.len(), dim, index);
     gather_elements(ctx, x, strides, vec![index], out, false)
 }

@@ -16,6 +16,7 @@ use super::copy::COPY_PRIMITIVES;
 use super::create::fill;
 use super::gather::{
     Index, check_indices, index_along, index_info, index_of_rows, out_of_range, plan_indices,
+    strides_beside,
 };
 use super::native;
 use super::overlap::OverlapCopies;
@@ -244,10 +245,9 @@ pub(super) fn scatter_into(
         }
         Source::Bits(bits) => Values::Scalar(bits),
     };
-    let strides = x.strides.iter().enumerate().map(|(k, &s)| if k == dim { 0 } else { s });
     let scatter = Scatter {
         shape: Dims::from_slice(index.shape),
-        strides: strides.collect(),
+        strides: strides_beside(&x, dim),
         indexed: dim..dim + 1,
         indices: vec![Index { dim, dtype: index.dtype, operand: StridedOperand::new(index) }],
         allow_negative: false,
@@ -282,10 +282,9 @@ fn index_add_into(
     let agree = x.dtype == source.dtype && x.shape.len() == source.shape.len();
     ensure!(agree, "{source:?} to {x:?}: schema and kernel disagree");
     let dim = required_dim(ctx, x.shape.len())?;
-    let strides = x.strides.iter().enumerate().map(|(k, &s)| if k == dim { 0 } else { s });
     let scatter = Scatter {
         shape: Dims::from_slice(source.shape),
-        strides: strides.collect(),
+        strides: strides_beside(&x, dim),
         indexed: dim..dim + 1,
         indices: vec![index_along(x.shape.len(), dim, index)],
         allow_negative: false,
