@@ -7,7 +7,7 @@ use std::sync::Arc;
 use once_cell::sync::OnceCell;
 
 use millstream_comm::Communicator;
-use millstream_types::{Attrs, DType, Origin};
+use millstream_types::{Attrs, DType, Dims, Origin};
 
 use crate::completion::{CompletionToken, DeferredCompletion};
 
@@ -45,6 +45,29 @@ impl RawTensor<'_> {
             step = step.wrapping_mul(length);
             fits
         })
+    }
+}
+
+/// As [`RawTensor`], with a layout of its own.
+pub(crate) struct StoredTensor {
+    pub(crate) data: *mut u8,
+    dtype: DType,
+    shape: Dims,
+    strides: Dims,
+}
+
+// SAFETY: an address. A call's operands may be accessed on any thread until the call completes.
+unsafe impl Send for StoredTensor {}
+
+impl StoredTensor {
+    pub(crate) fn of(tensor: &RawTensor<'_>) -> StoredTensor {
+        let (shape, strides) = (Dims::from_slice(tensor.shape), Dims::from_slice(tensor.strides));
+        StoredTensor { data: tensor.data, dtype: tensor.dtype, shape, strides }
+    }
+
+    pub(crate) fn raw(&self) -> RawTensor<'_> {
+        let StoredTensor { data, dtype, shape, strides } = self;
+        RawTensor { data: *data, dtype: *dtype, shape, strides }
     }
 }
 

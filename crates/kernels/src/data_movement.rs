@@ -39,6 +39,28 @@ fn result_index(ctx: &KernelCtx<'_>) -> Result<usize> {
     ctx.operands().checked_sub(1).context("no operands: schema and kernel disagree")
 }
 
+/// Returns the tensor that an op changes, and the number of its inputs. In place that is the first
+/// operand; else it is the result, to which the first operand is copied.
+pub(crate) fn changed<'a>(
+    ctx: &KernelCtx<'a>,
+    in_place: bool,
+    primitives: &CopyPrimitives,
+) -> Result<(RawTensor<'a>, usize)> {
+    if in_place {
+        return Ok((ctx.operand(0)?, ctx.operands()));
+    }
+    let count = result_index(ctx)?;
+    let out = ctx.operand(count)?;
+    (primitives.copy)(ctx, ctx.operand(0)?, out)?;
+    Ok((out, count))
+}
+
+/// Returns the argument `dim`, which must be given, as one of `rank` dimensions.
+pub(crate) fn required_dim(ctx: &KernelCtx<'_>, rank: usize) -> Result<usize> {
+    let dim = ctx.attrs().int("dim")?.context("dim: missing; this argument is required")?;
+    Ok(dimension(dim, rank)?)
+}
+
 /// `cat(tensors...; dim)`.
 fn cat(ctx: &KernelCtx<'_>, primitives: &CopyPrimitives) -> Result<()> {
     let count = result_index(ctx)?;
@@ -99,7 +121,7 @@ fn repeat(ctx: &KernelCtx<'_>, primitives: &CopyPrimitives) -> Result<()> {
 /// that remains.
 fn pad(ctx: &KernelCtx<'_>, primitives: &CopyPrimitives) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
-    let pad = ctx.attrs().ints("pad")?.context("pad: expected, and not given")?;
+    let pad = ctx.attrs().ints("pad")?.context("pad: missing; this argument is required")?;
     let value = Scalar::of(ctx.attrs(), "value")?.unwrap_or(Scalar::Int(0));
     let pads = pads("constant_pad_nd", x.shape, &pad)?;
     let agree = pads.iter().map(|p| p.shape).eq(out.shape.iter().copied());
@@ -127,22 +149,16 @@ fn place_gradient(
     (primitives.copy)(ctx, grad, view(&out, &selected))
 }
 
-/// Returns the argument `dim` as a dimension of the result.
-fn dim(ctx: &KernelCtx<'_>) -> Result<usize> {
-    let dim = ctx.attrs().int("dim")?.context("dim: expected, and not given")?;
-    Ok(dimension(dim, ctx.operand(1)?.shape.len())?)
-}
-
 /// `select_backward(grad; input_sizes, dim, index)`.
 fn select_backward(ctx: &KernelCtx<'_>, primitives: &CopyPrimitives) -> Result<()> {
-    let dim = dim(ctx)?;
-    let index = ctx.attrs().int("index")?.context("index: expected, and not given")?;
+    let dim = required_dim(ctx, ctx.operand(1)?.shape.len())?;
+    let index = ctx.attrs().int("index")?.context("index: missing; this argument is required")?;
     place_gradient(ctx, primitives, |whole| select("select_backward", whole, dim, index))
 }
 
 /// `slice_backward(grad; input_sizes, dim, start, end, step)`.
 fn slice_backward(ctx: &KernelCtx<'_>, primitives: &CopyPrimitives) -> Result<()> {
-    let dim = dim(ctx)?;
+    let dim = required_dim(ctx, ctx.operand(1)?.shape.len())?;
     let bounds = (ctx.attrs().int("start")?, ctx.attrs().int("end")?);
     let step = ctx.attrs().int("step")?.unwrap_or(1);
     place_gradient(ctx, primitives, |whole| slice("slice_backward", whole, dim, bounds, step))

@@ -58,6 +58,27 @@ pub struct Conv {
 }
 
 impl Conv {
+    /// Returns the number of positions of the kernel.
+    pub fn kernel_size(&self) -> usize {
+        self.kernel.iter().product()
+    }
+
+    /// Returns the number of positions of the image.
+    pub fn image_size(&self) -> usize {
+        self.image.iter().product()
+    }
+
+    /// Returns the number of positions of the map.
+    pub fn map_size(&self) -> usize {
+        self.map.iter().product()
+    }
+
+    /// Returns whether each position of the map reads only the same position of the image.
+    pub fn is_pointwise(&self) -> bool {
+        self.kernel.iter().chain(&self.stride).all(|&v| v == 1)
+            && self.padding.iter().all(|&v| v == 0)
+    }
+
     /// Returns the convolution of tensors of these shapes.
     ///
     /// # Errors

@@ -88,14 +88,15 @@ fn no_output_overwrites_an_input() {
     let recording = recording.into_iter().chain(more);
     let recording: Vec<String> = recording.map(|file| format!("step/{file}")).collect();
     let recording: Vec<&str> = recording.iter().map(String::as_str).collect();
-    let cases: [(&[&str], usize, &[&str]); 8] = [
+    let cases: [(&[&str], usize, &[&str]); 9] = [
         (&["run", "step"], 6, &recording),
         (&["run", "t.json", "--assign", "a.json"], 6, &["t.json", "x.st", "a.json"]),
         (&["run", "list.txt", "--inputs", "t.json"], 6, &["list.txt", "t.json", "x.st"]),
-        (&["simulate", "t.json", "--seed", "1"], 4, &["t.json", "x.st"]),
+        (&["simulate", "t.json", "--seed", "1"], 5, &["t.json", "x.st"]),
         (&["verify", "t.json", "list.txt"], 1, &["t.json", "x.st", "list.txt"]),
-        (&["profile", "p.pftrace"], 2, &["p.pftrace"]),
-        (&["what-if", "p.pftrace", "--assign", "a.json"], 3, &["p.pftrace", "a.json"]),
+        (&["profile", "p.pftrace"], 3, &["p.pftrace"]),
+        (&["compare", "p.pftrace", "list.txt"], 1, &["p.pftrace", "list.txt"]),
+        (&["what-if", "p.pftrace", "--assign", "a.json"], 4, &["p.pftrace", "a.json"]),
         (&["coverage", "step"], 1, &recording),
     ];
     let before = files(folder.path());

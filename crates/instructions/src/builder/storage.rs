@@ -15,8 +15,8 @@ pub(super) struct Storage {
     /// The newest read since the last write by the stream that was first to read; none if its
     /// sequence number is 0. A read on a pool stands for everything on the pool up to it.
     first_read: Point,
-    /// The newest reads by other streams, sorted by stream. Few storages are read by several streams
-    /// between writes; constants may be read by a thousand.
+    /// The newest reads by other streams, sorted by stream. Few storages are read by several
+    /// streams between writes; constants may be read by a thousand.
     further_reads: Vec<Point>,
     pub(super) held: Option<SectionId>,
     /// The last use of any kind, if [`SlotTable::keeps_last_uses`].

@@ -273,8 +273,8 @@ impl InstructionsBuilder {
         passed
     }
 
-    /// Emits a wait, if the resolution is one, and joins the clock at its point to the stream's, and
-    /// to `brought` for the instruction's further waits.
+    /// Emits a wait, if the resolution is one, and joins the clock at its point to the stream's,
+    /// and to `brought` for the instruction's further waits.
     #[inline]
     fn wait(
         &mut self,

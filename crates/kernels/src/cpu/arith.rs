@@ -7,9 +7,11 @@ use millstream_ops::promotion::floating;
 use millstream_types::DType;
 
 use super::compute::Compute;
-use super::element::{compute, float, from_scalar};
+use super::element::{compute, from_scalar};
 use super::elementwise::{Bound, Call, CallArgs, ElementwiseOp, Input};
-use super::function::{one, two};
+use super::function::two;
+use super::pointwise::functions;
+use super::real::reals;
 
 pub(crate) const KERNELS: &[ElementwiseOp] = &[
     ("add", |args| add(args, false)),
@@ -19,11 +21,18 @@ pub(crate) const KERNELS: &[ElementwiseOp] = &[
     ("remainder", remainder),
     ("fmod", fmod),
     ("pow", pow),
-    ("atan2", atan2),
-    ("neg", neg),
 ];
 
-pub(crate) const EXTREMES: &[ElementwiseOp] = &[("maximum", maximum), ("minimum", minimum)];
+functions! {
+    ANGLES, 2, two;
+    float "atan2" [] T => T::atan2;
+}
+
+functions! {
+    EXTREMES, 2, two;
+    any "maximum" [] T => T::greater;
+    any "minimum" [] T => T::lesser;
+}
 
 /// Functions that the host computes for every device.
 pub(crate) const NUMBERS: &[ElementwiseOp] =
@@ -65,7 +74,7 @@ fn div(args: &CallArgs<'_>) -> Result<Bound> {
         Some(_) => compute!(common, T => call.bind_division(common, two(T::quotient))),
         None => {
             let common = floating(common);
-            float!(common, T => call.bind(common, two(|x: T, y: T| x / y)))
+            reals!(common, T => call.bind(common, two(|x: T, y: T| x / y)))
         }
     }
 }
@@ -97,7 +106,7 @@ fn pow(args: &CallArgs<'_>) -> Result<Bound> {
     let Some(exponent) = exponent else {
         return compute!(common, T => call.bind(common, two(T::power)));
     };
-    float!(common, T => {
+    reals!(common, T => {
         if exponent == 1.0 {
             call.bind(common, two(|x: T, _| x))
         } else if exponent == 3.0 {
@@ -112,30 +121,6 @@ fn pow(args: &CallArgs<'_>) -> Result<Bound> {
             call.bind(common, two(T::power))
         }
     })
-}
-
-fn atan2(args: &CallArgs<'_>) -> Result<Bound> {
-    let call = Call::of(args, ["", ""])?;
-    let common = floating(call.common()?);
-    float!(common, T => call.bind(common, two(|x: T, y: T| x.atan2(y))))
-}
-
-fn neg(args: &CallArgs<'_>) -> Result<Bound> {
-    let call = Call::of(args, [""])?;
-    let common = call.common()?;
-    compute!(common, T => call.bind(common, one(T::negative)))
-}
-
-fn maximum(args: &CallArgs<'_>) -> Result<Bound> {
-    let call = Call::of(args, ["", ""])?;
-    let common = call.common()?;
-    compute!(common, T => call.bind(common, two(T::greater)))
-}
-
-fn minimum(args: &CallArgs<'_>) -> Result<Bound> {
-    let call = Call::of(args, ["", ""])?;
-    let common = call.common()?;
-    compute!(common, T => call.bind(common, two(T::lesser)))
 }
 
 /// Returns the greatest common divisor.

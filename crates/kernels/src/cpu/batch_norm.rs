@@ -1,16 +1,15 @@
 //! Kernels of the ops in `millstream_ops::batch_norm`, by channel.
 
 use anyhow::{Context, Result, ensure};
-use millstream_ops::checks;
 
 use super::Kernel;
 use super::element::Element;
+use super::indexed::in_ranges;
 use super::memory::may_overlap;
-use super::norm::load_all;
-use super::optional_inputs::{operands, required};
+use super::optional_inputs::{gradient_operands, operands, required};
 use super::pairwise::{moments, sums_of};
 use super::real::{Real, reals};
-use super::strided::{BLOCK, Sequence};
+use super::strided::{Sequence, load_all};
 use super::vectorised::vectorised;
 use crate::context::{KernelCtx, RawTensor};
 
@@ -35,15 +34,6 @@ impl Images {
     /// Returns the number of elements of one channel.
     fn of_channel(&self) -> usize {
         self.batch * self.pixels
-    }
-
-    /// Calls `f` with the channels of each task.
-    fn for_each(&self, ctx: &KernelCtx<'_>, f: impl Fn(std::ops::Range<usize>) + Sync + Send) {
-        let at_once = (BLOCK / self.of_channel().max(1)).max(1);
-        let count = self.channels;
-        ctx.for_each(count.div_ceil(at_once), |task| {
-            f(task * at_once..count.min((task + 1) * at_once));
-        });
     }
 
     fn load<T: Real>(&self, x: &Sequence, channel: usize, to: &mut [T]) {
@@ -84,7 +74,7 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
         let (parameters, running, x, [out, means, rstds]) = unsafe {
             let stored = [results[0], results[1], results[2]];
             (
-                [weight, bias, running_mean, running_var].map(|t| load_all::<T>(t)),
+                [weight, bias, running_mean, running_var].map(|t| t.map(load_all::<T>)),
                 [running_mean, running_var].map(|t| t.map(|t| Sequence::new(t))),
                 Sequence::new(x),
                 stored.map(|t| Sequence::new(t)),
@@ -94,7 +84,7 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
         let of = |v: &Option<Vec<T>>, channel: usize, other: T| {
             v.as_ref().map_or(other, |v| v[channel])
         };
-        images.for_each(ctx, |channels| {
+        in_ranges(ctx, images.channels, images.of_channel(), |channels| {
             let (mut values, mut buffer, mut result) = (Vec::new(), Vec::new(), Vec::new());
             for channel in channels {
                 let mut mean = of(&old_mean, channel, 0.0);
@@ -141,16 +131,12 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
 /// `native_batch_norm_backward(grad, x, weight?, running_mean?, running_var?, save_mean?,
 /// save_invstd?; train, eps, output_mask)`.
 fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let wanted = checks::mask(ctx.attrs(), 3)?;
-    let ([grad, x, weight, running_mean, running_var, mean, rstd], results) =
-        operands::<7>(ctx, wanted.iter().filter(|w| **w).count())?;
+    let ([grad, x, weight, running_mean, running_var, mean, rstd], outs) =
+        gradient_operands::<7>(ctx)?;
     let (grad, x) = (required(grad)?, required(x)?);
     let images = Images::new(&x)?;
     let train = ctx.attrs().bool("train")?.context("train: missing; this argument is required")?;
     ensure!(grad.shape == x.shape, "{grad:?}: schema and kernel disagree");
-    let mut results = results.into_iter();
-    let mut next = |wanted: bool| if wanted { results.next() } else { None };
-    let outs = [next(wanted[0]), next(wanted[1]), next(wanted[2])];
     let statistics = if train { [mean, rstd] } else { [running_mean, running_var] };
     let [mean, deviation] = [required(statistics[0])?, required(statistics[1])?];
     let agree = mean.numel() == images.channels && deviation.numel() == images.channels;
@@ -161,9 +147,9 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
         // has its own part of them.
         let (weight, means, mut rstds, grad, x, [x_grad, weight_grad, bias_grad]) = unsafe {
             (
-                load_all::<T>(weight),
-                load_all::<T>(Some(mean)).unwrap_or_default(),
-                load_all::<T>(Some(deviation)).unwrap_or_default(),
+                weight.map(load_all::<T>),
+                load_all::<T>(mean),
+                load_all::<T>(deviation),
                 Sequence::new(grad),
                 Sequence::new(x),
                 outs.map(|t| t.map(|t| Sequence::new(t))),
@@ -172,7 +158,7 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
         if !train {
             rstds.iter_mut().for_each(|v| *v = (*v + eps).sqrt().recip());
         }
-        images.for_each(ctx, |channels| {
+        in_ranges(ctx, images.channels, images.of_channel(), |channels| {
             let mut g = vec![T::ZERO; images.of_channel()];
             let (mut d, mut result) = (g.clone(), Vec::new());
             let count = g.len() as T;

@@ -4,9 +4,8 @@
 use anyhow::{Context, Result, ensure};
 use millstream_types::DType;
 
-use super::counting::{all, store_all};
 use super::element::Bool;
-use super::strided::Sequence;
+use super::strided::{Sequence, load_all, store_all};
 use super::{Kernel, Written};
 use crate::context::{KernelCtx, RawTensor};
 
@@ -50,7 +49,7 @@ impl Boxes {
         let aligned = attrs.bool("aligned")?.unwrap_or(false);
         let cells = ["pooled_height", "pooled_width"].map(|of| attrs.int(of));
         let (mut numbers, mut sides) = (Vec::new(), Vec::new());
-        for (number, roi) in all::<f64>(rois).chunks_exact(5).enumerate() {
+        for (number, roi) in load_all::<f64>(rois).chunks_exact(5).enumerate() {
             let image = roi[0] as usize;
             let exists = roi[0] >= 0.0 && image < images[0];
             ensure!(
@@ -120,7 +119,7 @@ fn means(ctx: &KernelCtx<'_>) -> Result<()> {
     let boxes = Boxes::of(ctx, rois, x.shape)?;
     let (channels, elements): (_, usize) = (x.shape[1], x.shape[2..].iter().product());
     let cells: usize = out.shape[2..].iter().product();
-    let images: Vec<f64> = all(x);
+    let images: Vec<f64> = load_all(x);
     // SAFETY: the output of the call; each box is stored by one thread.
     let to = unsafe { Sequence::new(out) };
     ctx.for_each(boxes.images.len(), |number| {
@@ -142,7 +141,7 @@ fn mean_gradients(ctx: &KernelCtx<'_>) -> Result<()> {
     let boxes = Boxes::of(ctx, rois, out.shape)?;
     let (channels, elements): (_, usize) = (out.shape[1], out.shape[2..].iter().product());
     let cells: usize = grad.shape[2..].iter().product();
-    let grads: Vec<f64> = all(grad);
+    let grads: Vec<f64> = load_all(grad);
     // SAFETY: the output of the call; each image is stored by one thread.
     let to = unsafe { Sequence::new(out) };
     ctx.for_each(out.shape[0], |image| {
@@ -165,7 +164,7 @@ fn uncovered(ctx: &KernelCtx<'_>) -> Result<()> {
     let (boxes, out) = (ctx.operand(0)?, ctx.operand(1)?);
     let threshold = ctx.attrs().float("iou_threshold")?;
     let (threshold, r) = (threshold.context("iou_threshold: missing")?, rounding(boxes.dtype));
-    let corners: Vec<f64> = all(boxes);
+    let corners: Vec<f64> = load_all(boxes);
     let boxes: Vec<&[f64]> = corners.chunks_exact(4).collect();
     let area = |of: &[f64]| r(r(of[2] - of[0]) * r(of[3] - of[1]));
     let side = |a: &[f64], b: &[f64], k: usize| r(a[k + 2].min(b[k + 2]) - a[k].max(b[k])).max(0.0);

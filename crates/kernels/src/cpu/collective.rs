@@ -12,12 +12,11 @@ use millstream_comm::{
     Request, Slot,
 };
 use millstream_types::layout::contiguous_strides;
-use millstream_types::{DType, Dims};
 
 use super::copy::convert;
 use super::element::{Element, dispatch};
 use super::strided::{CHUNK, Sequence};
-use crate::context::{KernelCtx, RawTensor};
+use crate::context::{KernelCtx, RawTensor, StoredTensor};
 use crate::registry::{Kernel, KernelRegistry};
 
 /// The ops, each with the function that plans its calls.
@@ -82,19 +81,19 @@ impl Kernel for CollectiveKernel {
 }
 
 impl CollectiveKernel {
-    fn start(&self, ctx: &KernelCtx<'_>) -> Result<(Request, Vec<Target>)> {
+    fn start(&self, ctx: &KernelCtx<'_>) -> Result<(Request, Vec<StoredTensor>)> {
         let ranks = ctx.ranks()?;
         let (slot, plan) = planned(self.op, self.plan, ctx)?;
         let given = plan.given.iter().map(|&k| pack(ctx, &**ranks.communicator, ctx.operand(k)?));
         let given = given.collect::<Result<Vec<_>>>()?;
-        let targets = plan.taken.iter().map(|&k| Ok(Target::of(&ctx.operand(k)?)));
+        let targets = plan.taken.iter().map(|&k| Ok(StoredTensor::of(&ctx.operand(k)?)));
         let targets = targets.collect::<Result<Vec<_>>>()?;
         let request = ranks.communicator.start(Call {
             slot,
             collective: plan.collective,
             op: self.op,
             given,
-            expected: targets.iter().map(Target::elements).collect(),
+            expected: targets.iter().map(|x| elements(&x.raw())).collect(),
             origin: ranks.origin.clone(),
         });
         Ok((request, targets))
@@ -122,36 +121,13 @@ pub(crate) fn planned(op: &str, plan: Planner, ctx: &KernelCtx<'_>) -> Result<(S
     Ok((Slot { channel, number: ranks.number }, plan))
 }
 
-/// An operand that a completed request writes.
-struct Target {
-    data: *mut u8,
-    dtype: DType,
-    shape: Dims,
-    strides: Dims,
-}
-
-// SAFETY: an address. The call's completion token, which is held as long as the target, promises
-// that the memory is the call's alone until then.
-unsafe impl Send for Target {}
-
-impl Target {
-    fn of(tensor: &RawTensor<'_>) -> Target {
-        let (shape, strides) = (Dims::from_slice(tensor.shape), Dims::from_slice(tensor.strides));
-        Target { data: tensor.data, dtype: tensor.dtype, shape, strides }
-    }
-
-    fn raw(&self) -> RawTensor<'_> {
-        let Target { data, dtype, shape, strides } = self;
-        RawTensor { data: *data, dtype: *dtype, shape, strides }
-    }
-
-    fn elements(&self) -> Elements {
-        Elements { dtype: self.dtype, numel: self.raw().numel() }
-    }
+/// Returns the elements of an operand.
+fn elements(x: &RawTensor<'_>) -> Elements {
+    Elements { dtype: x.dtype, numel: x.numel() }
 }
 
 /// Writes the outcome of a request to the operands.
-fn take(outcome: Outcome, targets: &[Target]) -> Result<()> {
+fn take(outcome: Outcome, targets: &[StoredTensor]) -> Result<()> {
     let received = outcome?;
     // A root of a broadcast, a rank that is no root of a reduction: they get nothing.
     if received.is_empty() {
@@ -168,7 +144,7 @@ fn take(outcome: Outcome, targets: &[Target]) -> Result<()> {
 
 /// Packs the elements of an operand into memory of the communicator.
 fn pack(ctx: &KernelCtx<'_>, communicator: &dyn Communicator, x: RawTensor<'_>) -> Result<Buffer> {
-    let mut packed = communicator.buffer(Elements { dtype: x.dtype, numel: x.numel() })?;
+    let mut packed = communicator.buffer(elements(&x))?;
     let (data, strides) = (packed.bytes_mut().as_mut_ptr(), contiguous_strides(x.shape)?);
     let dense = RawTensor { data, dtype: x.dtype, shape: x.shape, strides: &strides };
     // SAFETY: an operand of the call, and a dense buffer of as many elements, aligned for every

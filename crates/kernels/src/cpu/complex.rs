@@ -4,16 +4,16 @@
 use anyhow::Result;
 use millstream_ops::args::{Scalar, choice};
 use millstream_ops::arith::ROUNDING_MODES;
-use millstream_types::DType;
 use num_complex::Complex;
 
 use super::complex_functions::{
     C, ONE, ZERO, acos, acosh, asin, asinh, atan, atanh, cos, cosh, exp, expm1, log, log1p, power,
     quotient, sigmoid, sign, silu, sin, sinc, sinh, sqrt, tan, tanh,
 };
-use super::element::{Element, from_scalar};
+use super::element::{Element, from_scalar, greatest_finite, with_type};
 use super::elementwise::{Bind, Bound, Call, CallArgs, ElementwiseOp, Input, common_of};
 use super::function::{one, three, two};
+use super::ternary::{choose, masked_fill};
 
 /// The argument names of two operands, the second of which may be the number `other`.
 const PAIR: [&str; 2] = ["", "other"];
@@ -96,14 +96,8 @@ macro_rules! complex {
     ($dtype:expr, $t:ident => $body:expr) => {{
         use millstream_types::DType;
         match $dtype {
-            DType::C64 => {
-                type $t = Complex<f32>;
-                $body
-            }
-            DType::C128 => {
-                type $t = Complex<f64>;
-                $body
-            }
+            DType::C64 => with_type!($t, Complex<f32>, $body),
+            DType::C128 => with_type!($t, Complex<f64>, $body),
             other => anyhow::bail!("expected complex, got {other}: schema and kernel disagree"),
         }
     }};
@@ -192,22 +186,6 @@ fn from_parts(args: &CallArgs<'_>, f: fn(f64, f64) -> C) -> Result<Bound> {
     })
 }
 
-fn choose(args: &CallArgs<'_>) -> Result<Bound> {
-    let call = Call::of(args, ["", "self", "other"])?;
-    let common = common_of(&call.inputs[1..])?;
-    complex!(common, T => {
-        call.bind(common, three(|c: T, x: T, y: T| if c != T::ZERO { x } else { y }))
-    })
-}
-
-fn masked_fill(args: &CallArgs<'_>) -> Result<Bound> {
-    let call = Call::of(args, ["", "", "value"])?;
-    let dtype = call.out;
-    complex!(dtype, T => {
-        call.bind(dtype, three(|x: T, mask: T, value: T| if mask != T::ZERO { value } else { x }))
-    })
-}
-
 fn lerp(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, ["", "", "weight"])?;
     let common = common_of(&call.inputs[..2])?;
@@ -227,7 +205,7 @@ fn lerp(args: &CallArgs<'_>) -> Result<Bound> {
 fn nan_to_num(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""])?;
     let common = call.common()?;
-    let most = if common == DType::C64 { f64::from(f32::MAX) } else { f64::MAX };
+    let most = greatest_finite(common);
     let number = |name, default: f64| anyhow::Ok(args.attrs.float(name)?.unwrap_or(default));
     let (nan, high, low) = (number("nan", 0.0)?, number("posinf", most)?, number("neginf", -most)?);
     let part = move |v: f64| match v {

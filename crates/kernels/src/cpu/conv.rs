@@ -10,7 +10,6 @@
 use std::ops::Range;
 
 use anyhow::{Result, ensure};
-use millstream_ops::checks;
 use millstream_ops::conv::{Conv, WORKSPACE_ALIGN};
 
 use super::Kernel;
@@ -18,12 +17,11 @@ use super::conv_integer;
 use super::direct::Direct;
 use super::im2col::Im2Col;
 use super::memory::{Buffer, Workspace};
-use super::norm::load_all;
-use super::optional_inputs::{operands, required};
+use super::optional_inputs::{gradient_operands, operands, required};
 use super::pairwise::{Sum, pairwise_sum};
 use super::real::{Real, reals};
 use super::slice_matmul::{Matrix, multiply, multiply_to};
-use super::strided::{Sequence, is_dense};
+use super::strided::{Sequence, is_dense, load_all};
 use super::winograd::Winograd;
 use crate::context::{KernelCtx, RawTensor};
 
@@ -52,7 +50,7 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
         // SAFETY: operands of the call; only its output is written.
         let (weight, bias, x, out) = unsafe {
             let weight = load_weight::<T>(ctx, weight)?;
-            (weight, load_all::<T>(bias), Sequence::new(x), Sequence::new(out))
+            (weight, bias.map(load_all::<T>), Sequence::new(x), Sequence::new(out))
         };
         match conv.transposed {
             false => to_map(ctx, &conv, &x, weight, bias.as_deref(), &out),
@@ -64,18 +62,11 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
 
 /// `convolution_backward(grad, x, weight; ..)`.
 fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let (grad, x, weight) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
+    let ([grad, x, weight], outs) = gradient_operands::<3>(ctx)?;
+    let (grad, x, weight) = (required(grad)?, required(x)?, required(weight)?);
     let conv = Conv::new(ctx.attrs(), x.shape, weight.shape)?;
     let agree = grad.shape[..2] == [conv.batch, conv.channels()];
     ensure!(agree, "{grad:?}: schema and kernel disagree");
-    let mut at = 3;
-    let mut outs = [None; 3];
-    for (out, wanted) in outs.iter_mut().zip(checks::mask(ctx.attrs(), 3)?) {
-        if wanted {
-            *out = Some(ctx.operand(at)?);
-            at += 1;
-        }
-    }
     reals!(x.dtype, T => {
         // SAFETY: operands of the call; only its outputs are written.
         let (weight, grad, x, [x_grad, weight_grad, bias_grad]) = unsafe {
@@ -127,7 +118,7 @@ fn to_map<T: Real>(
     map: &Sequence,
 ) {
     let im2col = Im2Col(conv);
-    if im2col.is_plain() {
+    if conv.is_pointwise() {
         return by_element(ctx, conv, image, weight, bias, map, false);
     }
     if let Some(direct) = Direct::new(conv, weight, false) {
@@ -138,7 +129,7 @@ fn to_map<T: Real>(
     {
         return;
     }
-    let column = conv.image_channels * im2col.kernel();
+    let column = conv.image_channels * conv.kernel_size();
     let parts = im2col.parts(column).len();
     let blocks = conv.map_channels.div_ceil(CHANNELS);
     ctx.for_each(conv.batch * conv.groups * blocks * parts, |task| {
@@ -147,7 +138,7 @@ fn to_map<T: Real>(
         let Some(part) = im2col.parts(column).nth(part) else { return };
         let positions = part.len() * im2col.width();
         // Groups are numbered in memory order over all images: `group` counts across images.
-        let first = group * conv.image_channels * im2col.image();
+        let first = group * conv.image_channels * conv.image_size();
         let mut columns = Buffer::new(column * positions);
         im2col.load(image, first, conv.image_channels, &part, &mut columns);
         let columns = Matrix::new(&columns, column, positions, positions);
@@ -156,8 +147,9 @@ fn to_map<T: Real>(
         let of_weight = group % conv.groups * conv.map_channels + from;
         let weight = Matrix::new(&weight[of_weight * column..], channels, column, column);
         let place = Place {
-            first: (group * conv.map_channels + from) * im2col.map() + part.start * im2col.width(),
-            step: im2col.map(),
+            first: (group * conv.map_channels + from) * conv.map_size()
+                + part.start * im2col.width(),
+            step: conv.map_size(),
         };
         let bias = bias.map(|bias| &bias[of_weight..]);
         // SAFETY: each task has its own channels and positions of the map, an output of the call.
@@ -221,7 +213,7 @@ fn by_element<T: Real>(
     backward: bool,
 ) {
     let im2col = Im2Col(conv);
-    let step = im2col.map();
+    let step = conv.map_size();
     let (from, to) = match backward {
         false => (conv.image_channels, conv.map_channels),
         true => (conv.map_channels, conv.image_channels),
@@ -260,7 +252,7 @@ fn to_image<T: Real>(
     image: &Sequence,
 ) {
     let im2col = Im2Col(conv);
-    if im2col.is_plain() {
+    if conv.is_pointwise() {
         return by_element(ctx, conv, map, weight, bias, image, true);
     }
     if let Some(direct) = Direct::new(conv, weight, true) {
@@ -271,7 +263,7 @@ fn to_image<T: Real>(
     {
         return;
     }
-    let (kernel, positions) = (im2col.kernel(), im2col.image());
+    let (kernel, positions) = (conv.kernel_size(), conv.image_size());
     let most = (ROWS / kernel).min(IMAGE / positions).clamp(1, conv.image_channels);
     let blocks = conv.image_channels.div_ceil(most);
     let column = conv.image_channels * kernel;
@@ -287,7 +279,7 @@ fn to_image<T: Real>(
         let (mut columns, mut buffer) = (Buffer::new(0), Buffer::new(0));
         for part in im2col.parts(rows.max(conv.map_channels)) {
             let positions = im2col.positions(&part);
-            let of_map = (group * conv.map_channels, conv.map_channels, im2col.map());
+            let of_map = (group * conv.map_channels, conv.map_channels, conv.map_size());
             // SAFETY: an operand that this call only reads.
             let map = unsafe { rows_of(map, of_map, &positions, &mut buffer) };
             columns.resize(rows * positions.len());
@@ -336,13 +328,13 @@ fn to_weight<T: Real>(
     out: &Sequence,
 ) {
     let im2col = Im2Col(conv);
-    if !im2col.is_plain()
+    if !conv.is_pointwise()
         && let Some(direct) = Direct::new::<T>(conv, &[], false)
         && direct.weight_gradient::<T>(ctx, image, map, out)
     {
         return;
     }
-    let kernel = im2col.kernel();
+    let kernel = conv.kernel_size();
     let most = (ROWS / kernel).clamp(1, conv.image_channels);
     let across = conv.image_channels.div_ceil(most);
     let down = conv.map_channels.div_ceil(CHANNELS);
@@ -361,17 +353,17 @@ fn to_weight<T: Real>(
             let map_first = number * conv.groups * conv.map_channels + map_from;
             for part in im2col.parts(rows.max(map_channels)) {
                 let positions = im2col.positions(&part);
-                let columns = if im2col.is_plain() {
-                    let channels = (image_first, channels, im2col.image());
+                let columns = if conv.is_pointwise() {
+                    let channels = (image_first, channels, conv.image_size());
                     // SAFETY: an operand that this call only reads.
                     unsafe { rows_of(image, channels, &positions, &mut columns) }
                 } else {
                     columns.resize(rows * positions.len());
-                    let first = image_first * im2col.image();
+                    let first = image_first * conv.image_size();
                     im2col.load(image, first, channels, &part, &mut columns);
                     Matrix::new(&columns, rows, positions.len(), positions.len())
                 };
-                let of_map = (map_first, map_channels, im2col.map());
+                let of_map = (map_first, map_channels, conv.map_size());
                 // SAFETY: as above.
                 let map = unsafe { rows_of(map, of_map, &positions, &mut buffer) };
                 multiply(&mut sums, map, columns.transposed(), true);
@@ -385,8 +377,7 @@ fn to_weight<T: Real>(
 
 /// Computes the gradient for the bias: the sums over images and positions.
 fn to_bias<T: Real>(ctx: &KernelCtx<'_>, conv: &Conv, grad: &Sequence, out: &Sequence) {
-    let im2col = Im2Col(conv);
-    let positions = if conv.transposed { im2col.image() } else { im2col.map() };
+    let positions = if conv.transposed { conv.image_size() } else { conv.map_size() };
     let channels = conv.channels();
     ctx.for_each(channels, |channel| {
         let mut values = vec![T::ZERO; positions];

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use millstream_ops::conv::{Conv, SPATIAL_DIMS};
 
-use super::strided::Sequence;
+use super::strided::{Sequence, load_all};
 use crate::context::{KernelCtx, RawTensor};
 
 type Lengths = [usize; SPATIAL_DIMS];
@@ -34,17 +34,6 @@ fn image_element(conv: &Conv, map: Lengths, kernel: Lengths) -> Option<usize> {
     Some(number)
 }
 
-/// Returns all elements of a tensor.
-///
-/// # Safety
-/// It is an operand of the call, which does not write it.
-unsafe fn load(tensor: RawTensor<'_>) -> Vec<i64> {
-    let mut values = vec![0; tensor.numel()];
-    // SAFETY: guaranteed by the caller.
-    unsafe { Sequence::new(tensor) }.load(0, &mut values);
-    values
-}
-
 /// `convolution(x, weight, bias?; ..)` of integers.
 ///
 /// # Safety
@@ -57,7 +46,7 @@ pub(super) unsafe fn forward(
 ) -> Result<()> {
     // SAFETY: guaranteed by the caller.
     let (weights, bias, from, to) = unsafe {
-        (load(weight), bias.map(|bias| load(bias)), Sequence::new(x), Sequence::new(out))
+        (load_all::<i64>(weight), bias.map(load_all::<i64>), Sequence::new(x), Sequence::new(out))
     };
     let (image, map, kernel) = (count(conv.image), count(conv.map), count(conv.kernel));
     let (read, written) = match conv.transposed {

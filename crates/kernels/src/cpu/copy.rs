@@ -9,6 +9,7 @@ use millstream_types::{Attrs, DType, Dims};
 
 use super::call_layouts::{CallLayouts, unlocated};
 use super::element::{Element, dispatch, from_scalar};
+use super::indexed::in_chunks;
 use super::loops::LoopPlan;
 use super::memory::{Extent, Temporary, byte_count, is_same, may_overlap, overlaps_itself};
 use super::strided::{Address, BLOCK, CHUNK, Sequence, StridedRow};
@@ -207,14 +208,9 @@ fn reshape(ctx: &KernelCtx<'_>) -> Result<()> {
     // SAFETY: operands of the call; the second is its output, and blocks of it are disjoint.
     let (x, out_elements) = unsafe { (Sequence::new(x), Sequence::new(out)) };
     dispatch!(out.dtype, T => {
-        ctx.for_each(count.div_ceil(BLOCK), |block| {
-            let mut buffer = [<T as Element>::ZERO; CHUNK];
-            let end = count.min((block + 1) * BLOCK);
-            for at in (block * BLOCK..end).step_by(CHUNK) {
-                let part = &mut buffer[..CHUNK.min(end - at)];
-                x.load(at, part);
-                out_elements.store(at, part);
-            }
+        in_chunks(ctx, count, || [<T as Element>::ZERO; CHUNK], |buffer, at, part| {
+            x.load(at, &mut buffer[..part]);
+            out_elements.store(at, &buffer[..part]);
         });
     });
     Ok(())

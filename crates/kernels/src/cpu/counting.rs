@@ -6,13 +6,14 @@ use anyhow::{Result, ensure};
 use millstream_ops::args::{Scalar, dimension};
 use millstream_ops::counting::range;
 use millstream_ops::promotion::promote;
-use millstream_types::{DType, Dims};
+use millstream_types::DType;
 
 use super::compute::Compute;
 use super::element::{Bool, Element, compute};
+use super::lines::with_last;
 use super::memory::expect_dtype;
 use super::sort::Compare;
-use super::strided::{CHUNK, Sequence};
+use super::strided::{CHUNK, Sequence, load_all, store_all};
 use super::{Kernel, Written};
 use crate::context::{KernelCtx, RawTensor};
 
@@ -23,23 +24,6 @@ pub(crate) const KERNELS: &[(Kernel, Written)] = &[
     (("mode", mode), Written::Last(2)),
     (("nonzero_static", nonzero), Written::Last(1)),
 ];
-
-/// Loads all elements of an operand, in row-major order.
-pub(super) fn all<T: Element>(x: RawTensor<'_>) -> Vec<T> {
-    let mut values = vec![T::ZERO; x.numel()];
-    // SAFETY: an operand of the call, only read here.
-    unsafe { Sequence::new(x) }.load(0, &mut values);
-    values
-}
-
-/// Stores all elements of an output, in row-major order.
-pub(super) fn store_all<T: Element>(out: RawTensor<'_>, values: &[T]) -> Result<()> {
-    let count = values.len();
-    ensure!(out.numel() == count, "{count} elements for {out:?}: schema and kernel disagree");
-    // SAFETY: an output of the call, stored by this thread alone.
-    unsafe { Sequence::new(out) }.store(0, values);
-    Ok(())
-}
 
 /// `searchsorted(sorted, x; right, out_int32)`.
 fn search(ctx: &KernelCtx<'_>) -> Result<()> {
@@ -57,7 +41,7 @@ fn search(ctx: &KernelCtx<'_>) -> Result<()> {
     let (sequences, from, to) =
         unsafe { (Sequence::new(sorted), Sequence::new(x), Sequence::new(out)) };
     compute!(common, T => {
-        let lines = if width == 0 { 0 } else { x.numel() / width };
+        let lines = x.numel().checked_div(width).unwrap_or(0);
         ctx.for_each(lines, |line| {
             let mut sequence = vec![<T as Element>::ZERO; length];
             sequences.load(line * length, &mut sequence);
@@ -88,7 +72,7 @@ fn histogram(ctx: &KernelCtx<'_>) -> Result<()> {
     let (mut least, mut most) = (bound("min")?, bound("max")?);
     // f16 and bf16 are computed in f32, f64 and integers in f64.
     let narrow = matches!(x.dtype, DType::F32 | DType::F16 | DType::BF16);
-    let values: Vec<f64> = all(x);
+    let values: Vec<f64> = load_all(x);
     if least == most && !values.is_empty() {
         least = values.iter().copied().fold(f64::INFINITY, f64::min);
         most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -117,11 +101,7 @@ fn histogram(ctx: &KernelCtx<'_>) -> Result<()> {
 fn mode(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, values, indices) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
     let dim = dimension(ctx.attrs().int("dim")?.unwrap_or(-1), x.shape.len())?;
-    let last = |of: &[usize]| -> Dims {
-        let others = of.iter().enumerate().filter(|(k, _)| *k != dim).map(|(_, &v)| v);
-        others.chain(of.get(dim).copied()).collect()
-    };
-    let (shape, strides) = (last(x.shape), last(x.strides));
+    let (shape, strides) = (with_last(x.shape, dim), with_last(x.strides, dim));
     let length = shape.last().copied().unwrap_or(1);
     let lines = values.numel();
     ensure!(lines * length == x.numel(), "{x:?} to {values:?}: schema and kernel disagree");
@@ -161,7 +141,7 @@ fn nonzero(ctx: &KernelCtx<'_>) -> Result<()> {
     let rank = x.shape.len();
     let mut found = vec![fill; out.numel()];
     let size = out.shape[0];
-    let nonzero: Vec<bool> = all::<Bool>(x).into_iter().map(Bool::get).collect();
+    let nonzero: Vec<bool> = load_all::<Bool>(x).into_iter().map(Bool::get).collect();
     let positions = nonzero.iter().enumerate().filter(|(_, v)| **v).map(|(at, _)| at);
     for (row, at) in positions.take(size).enumerate() {
         let mut rest = at;

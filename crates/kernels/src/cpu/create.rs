@@ -5,7 +5,8 @@ use millstream_ops::args::Scalar;
 
 use super::Kernel;
 use super::element::{Element, from_scalar};
-use super::strided::{BLOCK, CHUNK, Sequence};
+use super::indexed::in_chunks;
+use super::strided::{CHUNK, Sequence};
 use crate::context::KernelCtx;
 
 pub(crate) const KERNELS: &[Kernel] = &[("arange", arange), ("scrub", scrub)];
@@ -40,16 +41,17 @@ fn fill_by_index<T: Element>(
     let count = out.numel();
     // SAFETY: the call's output; blocks of it are disjoint.
     let out = unsafe { Sequence::new(out) };
-    ctx.for_each(count.div_ceil(BLOCK), |block| {
-        let mut buffer = [T::ZERO; CHUNK];
-        let end = count.min((block + 1) * BLOCK);
-        for at in (block * BLOCK..end).step_by(CHUNK) {
-            let part = &mut buffer[..CHUNK.min(end - at)];
+    in_chunks(
+        ctx,
+        count,
+        || [T::ZERO; CHUNK],
+        |buffer, at, part| {
+            let part = &mut buffer[..part];
             for (k, v) in part.iter_mut().enumerate() {
                 *v = f(at + k);
             }
             out.store(at, part);
-        }
-    });
+        },
+    );
     Ok(())
 }

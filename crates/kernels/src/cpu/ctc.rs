@@ -2,8 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 
-use super::counting::all;
-use super::strided::Sequence;
+use super::strided::{Sequence, load_all};
 use super::{Kernel, Written};
 use crate::context::KernelCtx;
 
@@ -44,13 +43,13 @@ impl Sequences {
             anyhow::bail!("{x:?}: schema and kernel disagree");
         };
         let (inputs, lengths): (Vec<i64>, Vec<i64>) =
-            (all(ctx.operand(at + 2)?), all(ctx.operand(at + 3)?));
+            (load_all(ctx.operand(at + 2)?), load_all(ctx.operand(at + 3)?));
         let most = ctx.attrs().int("max_target_length")?.unwrap_or(0);
         for (&input, &label) in inputs.iter().zip(&lengths) {
             ensure!((0..=time as i64).contains(&input), "input_lengths: {input} of {time}");
             ensure!((0..=most).contains(&label), "target_lengths: {label}, at most {most}");
         }
-        let given: Vec<i64> = all(targets);
+        let given: Vec<i64> = load_all(targets);
         let (mut labels, mut next) = (Vec::new(), 0);
         for (k, &length) in lengths.iter().enumerate() {
             let start = if targets.shape.len() == 2 { k * targets.shape[1] } else { next };
@@ -64,7 +63,7 @@ impl Sequences {
             labels.push(own.iter().map(|&label| label as usize).collect());
         }
         let blank = ctx.attrs().int("blank")?.unwrap_or(0) as usize;
-        let probabilities = all(x);
+        let probabilities = load_all(x);
         Ok(Sequences { probabilities, count, classes, time, blank, inputs, labels })
     }
 
@@ -175,7 +174,8 @@ fn loss(ctx: &KernelCtx<'_>) -> Result<()> {
 /// `_ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, losses; …)`.
 fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
     let sequences = Sequences::of(ctx, 1)?;
-    let (grads, losses): (Vec<f64>, Vec<f64>) = (all(ctx.operand(0)?), all(ctx.operand(5)?));
+    let (grads, losses): (Vec<f64>, Vec<f64>) =
+        (load_all(ctx.operand(0)?), load_all(ctx.operand(5)?));
     let skips = ctx.attrs().bool("zero_infinity")?.unwrap_or(false);
     // SAFETY: an output of the call; each sequence's results are stored by one thread.
     let out = unsafe { Sequence::new(ctx.operand(6)?) };

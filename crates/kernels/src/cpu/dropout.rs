@@ -4,16 +4,14 @@ use anyhow::{Context, Result};
 
 use super::Kernel;
 use super::element::Element;
-use super::loops::Loop;
+use super::indexed::in_chunks;
 use super::random::{is_below, random_bits};
 use super::random_numbers::Words;
 use super::real::reals;
-use super::strided::{BLOCK, CHUNK, Sequence};
-use super::traversal::Order;
+use super::strided::{CHUNK, Sequence};
 use crate::context::KernelCtx;
 
-pub(crate) const KERNELS: &[Kernel] =
-    &[("native_dropout", dropout), ("native_dropout_backward", backward)];
+pub(crate) const KERNELS: &[Kernel] = &[("native_dropout", dropout)];
 
 /// `native_dropout(x; p, train, seed, offset)`.
 fn dropout(ctx: &KernelCtx<'_>) -> Result<()> {
@@ -28,44 +26,16 @@ fn dropout(ctx: &KernelCtx<'_>) -> Result<()> {
     // SAFETY: operands of the call; the last two are its outputs, blocks of which are disjoint.
     let (from, to, kept) = unsafe { (Sequence::new(x), Sequence::new(out), Sequence::new(mask)) };
     reals!(out.dtype, T => {
-        ctx.for_each(count.div_ceil(BLOCK), |block| {
-            let (mut values, mut keeps) = ([T::ZERO; CHUNK], [T::ZERO; CHUNK]);
-            let end = count.min((block + 1) * BLOCK);
-            for at in (block * BLOCK..end).step_by(CHUNK) {
-                let part = CHUNK.min(end - at);
-                from.load(at, &mut values[..part]);
-                words.for_each(at, part, |k, word| {
-                    keeps[k] = T::from(u8::from(is_below(word, 1.0 - dropped)));
-                });
-                for (v, &keep) in values[..part].iter_mut().zip(keeps.iter()) {
-                    *v = *v * keep * scale as T;
-                }
-                to.store(at, &values[..part]);
-                kept.store(at, &keeps[..part]);
+        in_chunks(ctx, count, || [[T::ZERO; CHUNK]; 2], |[values, keeps], at, part| {
+            from.load(at, &mut values[..part]);
+            words.for_each(at, part, |k, word| {
+                keeps[k] = T::from(u8::from(is_below(word, 1.0 - dropped)));
+            });
+            for (v, &keep) in values[..part].iter_mut().zip(keeps.iter()) {
+                *v = *v * keep * scale as T;
             }
-        });
-    });
-    Ok(())
-}
-
-/// `native_dropout_backward(grad, mask; scale)`.
-fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let (grad, mask, out) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
-    let scale = ctx.attrs().float("scale")?.context("scale: missing; this argument is required")?;
-    // SAFETY: operands of the call; the last is its output.
-    let all = unsafe { Loop::new(out.shape, [grad, mask, out], Order::Any) }?;
-    reals!(out.dtype, T => {
-        let buffers = |_| [[T::ZERO; CHUNK]; 2];
-        all.for_each(ctx, BLOCK, buffers, |[values, kept], [grad, mask, out]| {
-            for at in (0..out.len()).step_by(CHUNK) {
-                let count = CHUNK.min(out.len() - at);
-                grad.load(at, &mut values[..count]);
-                mask.load(at, &mut kept[..count]);
-                for (v, &kept) in values.iter_mut().zip(kept.iter()) {
-                    *v = *v * kept * scale as T;
-                }
-                out.store(at, &values[..count]);
-            }
+            to.store(at, &values[..part]);
+            kept.store(at, &keeps[..part]);
         });
     });
     Ok(())

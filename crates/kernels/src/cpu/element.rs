@@ -79,6 +79,16 @@ pub(crate) fn from_scalar<T: Element>(v: Scalar) -> T {
     }
 }
 
+/// Returns the greatest finite number of a float dtype, or of the parts of a complex one.
+pub(crate) fn greatest_finite(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => half::f16::MAX.to_f64(),
+        DType::BF16 => half::bf16::MAX.to_f64(),
+        DType::F32 | DType::C64 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    }
+}
+
 /// A bool as stored in memory: one byte, true unless zero.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
@@ -280,6 +290,15 @@ complex! {
     f64, C128, |v: Complex<f64>| v.re.to_bits(), |w| Complex::new(f64::from_bits(w), 0.0);
 }
 
+/// Evaluates an expression with the type name `$t` bound to a type.
+macro_rules! with_type {
+    ($t:ident, $rust:ty, $body:expr) => {{
+        type $t = $rust;
+        $body
+    }};
+}
+pub(crate) use with_type;
+
 /// Evaluates an expression with the type name `$t` bound to the Rust type of a dtype. u16, u32 and
 /// u64 have no types of their own: their elements are the bits of the signed integer of their size.
 /// [`StridedRow`](super::strided::StridedRow) and [`scalar_for`](super::unsigned::scalar_for) know
@@ -287,25 +306,19 @@ complex! {
 macro_rules! dispatch {
     ($dtype:expr, $t:ident => $body:expr) => {{
         use millstream_types::DType;
-        macro_rules! arm {
-            ($rust:ty) => {{
-                type $t = $rust;
-                $body
-            }};
-        }
         match $dtype {
-            DType::F32 => arm!(f32),
-            DType::F64 => arm!(f64),
-            DType::F16 => arm!(half::f16),
-            DType::BF16 => arm!(half::bf16),
-            DType::I64 | DType::U64 => arm!(i64),
-            DType::I32 | DType::U32 => arm!(i32),
-            DType::I16 | DType::U16 => arm!(i16),
-            DType::I8 => arm!(i8),
-            DType::U8 => arm!(u8),
-            DType::Bool => arm!(crate::cpu::element::Bool),
-            DType::C64 => arm!(num_complex::Complex<f32>),
-            DType::C128 => arm!(num_complex::Complex<f64>),
+            DType::F32 => $crate::cpu::element::with_type!($t, f32, $body),
+            DType::F64 => $crate::cpu::element::with_type!($t, f64, $body),
+            DType::F16 => $crate::cpu::element::with_type!($t, half::f16, $body),
+            DType::BF16 => $crate::cpu::element::with_type!($t, half::bf16, $body),
+            DType::I64 | DType::U64 => $crate::cpu::element::with_type!($t, i64, $body),
+            DType::I32 | DType::U32 => $crate::cpu::element::with_type!($t, i32, $body),
+            DType::I16 | DType::U16 => $crate::cpu::element::with_type!($t, i16, $body),
+            DType::I8 => $crate::cpu::element::with_type!($t, i8, $body),
+            DType::U8 => $crate::cpu::element::with_type!($t, u8, $body),
+            DType::Bool => $crate::cpu::element::with_type!($t, $crate::cpu::element::Bool, $body),
+            DType::C64 => $crate::cpu::element::with_type!($t, num_complex::Complex<f32>, $body),
+            DType::C128 => $crate::cpu::element::with_type!($t, num_complex::Complex<f64>, $body),
         }
     }};
 }
@@ -320,16 +333,14 @@ pub(crate) use dispatch;
 macro_rules! compute {
     ($dtype:expr, $t:ident => $body:expr) => {{
         use millstream_types::DType;
-        macro_rules! arm {
-            ($rust:ty) => {{
-                type $t = $rust;
-                $body
-            }};
-        }
         match $dtype {
-            DType::F32 | DType::F16 | DType::BF16 => arm!(f32),
-            DType::F64 => arm!(f64),
-            dtype if dtype.is_int() || dtype == DType::Bool => arm!(i64),
+            DType::F32 | DType::F16 | DType::BF16 => {
+                $crate::cpu::element::with_type!($t, f32, $body)
+            }
+            DType::F64 => $crate::cpu::element::with_type!($t, f64, $body),
+            dtype if dtype.is_int() || dtype == DType::Bool => {
+                $crate::cpu::element::with_type!($t, i64, $body)
+            }
             other => anyhow::bail!("{other}: expected real numbers: schema and kernel disagree"),
         }
     }};
@@ -341,59 +352,30 @@ pub(crate) use compute;
 macro_rules! computed {
     ($dtype:expr, $t:ident => $body:expr) => {{
         use millstream_types::DType;
-        macro_rules! arm {
-            ($rust:ty) => {{
-                type $t = $rust;
-                $body
-            }};
-        }
         match $dtype {
-            DType::F32 | DType::F16 | DType::BF16 => arm!(f32),
-            DType::F64 => arm!(f64),
-            DType::C64 => arm!(num_complex::Complex<f32>),
-            DType::C128 => arm!(num_complex::Complex<f64>),
-            _ => arm!(i64),
+            DType::F32 | DType::F16 | DType::BF16 => {
+                $crate::cpu::element::with_type!($t, f32, $body)
+            }
+            DType::F64 => $crate::cpu::element::with_type!($t, f64, $body),
+            DType::C64 => $crate::cpu::element::with_type!($t, num_complex::Complex<f32>, $body),
+            DType::C128 => $crate::cpu::element::with_type!($t, num_complex::Complex<f64>, $body),
+            _ => $crate::cpu::element::with_type!($t, i64, $body),
         }
     }};
 }
 pub(crate) use computed;
-
-/// As `compute!`, for functions of floats only; other dtypes are an error.
-macro_rules! float {
-    ($dtype:expr, $t:ident => $body:expr) => {{
-        use millstream_types::DType;
-        macro_rules! arm {
-            ($rust:ty) => {{
-                type $t = $rust;
-                $body
-            }};
-        }
-        match $dtype {
-            DType::F32 | DType::F16 | DType::BF16 => arm!(f32),
-            DType::F64 => arm!(f64),
-            other => Err(anyhow::anyhow!("{other}: expected floats: schema and kernel disagree")),
-        }
-    }};
-}
-pub(crate) use float;
 
 /// Evaluates an expression with the type name `$t` bound to the integer type that
 /// [`bits`](super::memory::bits) selects for a dtype: kernels that only move elements are compiled
 /// for five types instead of fifteen.
 macro_rules! moved {
     ($dtype:expr, $t:ident => $body:expr) => {{
-        macro_rules! arm {
-            ($rust:ty) => {{
-                type $t = $rust;
-                $body
-            }};
-        }
         match $dtype.size() {
-            1 => arm!(u8),
-            2 => arm!(i16),
-            4 => arm!(i32),
-            8 => arm!(i64),
-            _ => arm!(num_complex::Complex<f64>),
+            1 => $crate::cpu::element::with_type!($t, u8, $body),
+            2 => $crate::cpu::element::with_type!($t, i16, $body),
+            4 => $crate::cpu::element::with_type!($t, i32, $body),
+            8 => $crate::cpu::element::with_type!($t, i64, $body),
+            _ => $crate::cpu::element::with_type!($t, num_complex::Complex<f64>, $body),
         }
     }};
 }

@@ -4,8 +4,9 @@ use anyhow::{Result, ensure};
 
 use super::Kernel;
 use super::element::{Element, compute};
+use super::indexed::in_ranges;
 use super::real::{Real, reals};
-use super::strided::{BLOCK, Sequence};
+use super::strided::{Sequence, load_all};
 use crate::context::{KernelCtx, RawTensor};
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -13,15 +14,10 @@ pub(crate) const KERNELS: &[Kernel] =
 
 /// Returns the row numbers after checking them.
 ///
-/// # Safety
-/// `indices` is an operand of the call.
-///
 /// # Errors
 /// Fails if a row number is out of range.
-unsafe fn rows(indices: RawTensor<'_>, rows: usize) -> Result<Vec<usize>> {
-    let mut numbers = vec![0i64; indices.numel()];
-    // SAFETY: guaranteed by the caller.
-    unsafe { Sequence::new(indices) }.load(0, &mut numbers);
+fn rows(indices: RawTensor<'_>, rows: usize) -> Result<Vec<usize>> {
+    let numbers: Vec<i64> = load_all(indices);
     let check = |(at, number): (usize, i64)| match usize::try_from(number) {
         Ok(row) if row < rows => Ok(row),
         _ => anyhow::bail!("indices: {number} at {at}: expected 0 to {}", rows as i64 - 1),
@@ -41,12 +37,9 @@ fn embedding(ctx: &KernelCtx<'_>) -> Result<()> {
     // stored by one thread.
     let (rows, from, to) =
         unsafe { (rows(indices, count)?, Sequence::new(weight), Sequence::new(out)) };
-    let at_once = (BLOCK / columns.max(1)).max(1);
     compute!(out.dtype, T => {
-        ctx.for_each(rows.len().div_ceil(at_once), |task| {
-            let first = task * at_once;
-            let rows = &rows[first..rows.len().min(first + at_once)];
-            copy_rows::<T>(&from, &to, columns, rows, first);
+        in_ranges(ctx, rows.len(), columns, |range| {
+            copy_rows::<T>(&from, &to, columns, &rows[range.clone()], range.start);
         });
     });
     Ok(())
@@ -79,22 +72,19 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
     ensure!(grad.numel() == indices.numel() * columns, "{grad:?}: schema and kernel disagree");
     let padding = ctx.attrs().int("padding_idx")?.unwrap_or(-1);
     let scale = ctx.attrs().bool("scale_grad_by_freq")?.unwrap_or(false);
-    // SAFETY: an operand of the call.
-    let rows = unsafe { rows(indices, count)? };
+    let rows = rows(indices, count)?;
     // Sorted by row, then by position: each row finds its gradients in the order of the indices.
     let mut order: Vec<(usize, usize)> = rows.into_iter().zip(0..).collect();
     order.retain(|&(row, _)| row as i64 != padding);
     order.sort_unstable();
-    let at_once = (BLOCK / columns.max(1)).max(1);
     reals!(grad.dtype, T => {
         // SAFETY: operands of the call; only its output is written, and each row is
         // stored by one thread.
         let (from, to) = unsafe { (Sequence::new(grad), Sequence::new(out)) };
-        ctx.for_each(count.div_ceil(at_once), |task| {
-            let first = task * at_once;
-            let mut next = order.partition_point(|&(row, _)| row < first);
+        in_ranges(ctx, count, columns, |range| {
+            let mut next = order.partition_point(|&(row, _)| row < range.start);
             let (mut sum, mut one) = (vec![T::ZERO; columns], vec![T::ZERO; columns]);
-            for row in first..count.min(first + at_once) {
+            for row in range {
                 let taken = order[next..].iter().take_while(|(r, _)| *r == row).count();
                 let factor = if scale { T::ONE / taken as T } else { T::ONE };
                 sum.fill(T::ZERO);

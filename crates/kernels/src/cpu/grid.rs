@@ -3,8 +3,7 @@
 
 use anyhow::{Result, ensure};
 
-use super::counting::all;
-use super::strided::Sequence;
+use super::strided::{Sequence, load_all};
 use super::{Kernel, Written};
 use crate::context::KernelCtx;
 
@@ -223,7 +222,8 @@ fn gradients(ctx: &KernelCtx<'_>) -> Result<()> {
         wanted.then(|| ctx.operand(next - 1).map(|out| unsafe { Sequence::new(out) })).transpose()
     };
     let (of_x, of_grid) = (output(0)?, output(1)?);
-    let (grads, images, grids): (Vec<f64>, Vec<f64>, Vec<f64>) = (all(grad), all(x), all(grid));
+    let (grads, images, grids): (Vec<f64>, Vec<f64>, Vec<f64>) =
+        (load_all(grad), load_all(x), load_all(grid));
     ctx.for_each(batches, |batch| {
         let image = &images[batch * channels * elements..];
         let grads = &grads[batch * channels * points..];

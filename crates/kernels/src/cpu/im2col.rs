@@ -23,21 +23,6 @@ const PART: usize = 1 << 18;
 pub(crate) struct Im2Col<'a>(pub(crate) &'a Conv);
 
 impl Im2Col<'_> {
-    /// Returns the number of positions of the weight.
-    pub(crate) fn kernel(&self) -> usize {
-        self.0.kernel.iter().product()
-    }
-
-    /// Returns the number of positions of the image.
-    pub(crate) fn image(&self) -> usize {
-        self.0.image.iter().product()
-    }
-
-    /// Returns the number of positions of the map.
-    pub(crate) fn map(&self) -> usize {
-        self.0.map.iter().product()
-    }
-
     /// Returns the number of positions in one row of the map.
     pub(crate) fn width(&self) -> usize {
         self.0.map[2]
@@ -53,12 +38,6 @@ impl Im2Col<'_> {
     /// Returns the positions of a part of the map.
     pub(crate) fn positions(&self, part: &Range<usize>) -> Range<usize> {
         part.start * self.width()..part.end * self.width()
-    }
-
-    /// Returns whether the matrix equals the image.
-    pub(crate) fn is_plain(&self) -> bool {
-        let Conv { kernel, stride, padding, .. } = self.0;
-        kernel.iter().chain(stride).all(|&v| v == 1) && padding.iter().all(|&v| v == 0)
     }
 
     /// Returns the range of positions along dimension `k` of the map at which position `at` of the
@@ -109,7 +88,7 @@ impl Im2Col<'_> {
         to: &mut [T],
     ) {
         let (width, positions) = (self.width(), part.len() * self.width());
-        let (kernel, image) = (self.kernel(), self.image());
+        let (kernel, image) = (self.0.kernel_size(), self.0.image_size());
         let length = self.0.image[2];
         let overlaps: Vec<_> = (0..self.0.kernel[2]).map(|d| self.overlap(2, d)).collect();
         let stride = self.0.stride[2];
@@ -157,8 +136,8 @@ impl Im2Col<'_> {
         let length = self.0.image[2];
         let overlaps: Vec<_> = (0..self.0.kernel[2]).map(|d| self.overlap(2, d)).collect();
         let stride = self.0.stride[2];
-        let of_channel = columns.chunks_exact(self.kernel() * positions);
-        for (columns, image) in of_channel.zip(image.chunks_exact_mut(self.image())) {
+        let of_channel = columns.chunks_exact(self.0.kernel_size() * positions);
+        for (columns, image) in of_channel.zip(image.chunks_exact_mut(self.0.image_size())) {
             self.rows(part, |row, number, image_row| {
                 let Some(image_row) = image_row else { return };
                 let line = &mut image[image_row * length..(image_row + 1) * length];

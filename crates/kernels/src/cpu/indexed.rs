@@ -1,5 +1,7 @@
 //! Operands accessed at irregular offsets, given by tables or one by one.
 
+use std::ops::Range;
+
 use anyhow::{Result, ensure};
 use millstream_types::layout::numel;
 use millstream_types::{DType, Dims};
@@ -191,6 +193,20 @@ pub(crate) fn in_chunks<S>(
         for at in (block * BLOCK..end).step_by(CHUNK) {
             f(&mut state, at, CHUNK.min(end - at));
         }
+    });
+}
+
+/// Calls `f` for the numbers below `count` in ranges, which run in parallel. Each number stands for
+/// `work` elements, and a range for about [`BLOCK`].
+pub(crate) fn in_ranges(
+    ctx: &KernelCtx<'_>,
+    count: usize,
+    work: usize,
+    f: impl Fn(Range<usize>) + Sync + Send,
+) {
+    let at_once = (BLOCK / work.max(1)).max(1);
+    ctx.for_each(count.div_ceil(at_once), |task| {
+        f(task * at_once..count.min((task + 1) * at_once));
     });
 }
 

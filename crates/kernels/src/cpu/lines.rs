@@ -1,9 +1,11 @@
 //! Lines along one dimension of a tensor, for ops that need a whole line at once.
 
 use anyhow::{Result, ensure};
+use millstream_types::Dims;
 
 use super::element::Element;
-use super::strided::{BLOCK, Sequence};
+use super::indexed::in_ranges;
+use super::strided::Sequence;
 use crate::context::{KernelCtx, RawTensor};
 
 /// The lines of a shape along one dimension: `outer` times `inner` of them, each of `length`
@@ -13,6 +15,13 @@ pub(crate) struct Lines {
     outer: usize,
     length: usize,
     inner: usize,
+}
+
+/// Returns the lengths or strides of a tensor with dimension `dim` moved to the end: the elements
+/// of a line are then consecutive. A tensor without dimensions is one line of one element.
+pub(crate) fn with_last(of: &[usize], dim: usize) -> Dims {
+    let others = of.iter().enumerate().filter(|(k, _)| *k != dim).map(|(_, &v)| v);
+    others.chain([of.get(dim).copied().unwrap_or(1)]).collect()
 }
 
 /// The number of adjacent lines that are loaded together.
@@ -56,11 +65,10 @@ impl Lines {
         // SAFETY: guaranteed by the caller; every line is stored by one thread.
         let (from, to) = unsafe { (inputs.map(|i| Sequence::new(i)), Sequence::new(out)) };
         if inner == 1 {
-            let at_once = (BLOCK / length).max(1);
-            ctx.for_each(outer.div_ceil(at_once), |task| {
+            in_ranges(ctx, outer, length, |range| {
                 let mut buffers: [Vec<T>; N] = std::array::from_fn(|_| Vec::new());
                 let mut result = Vec::new();
-                for line in task * at_once..outer.min((task + 1) * at_once) {
+                for line in range {
                     let mut buffers = buffers.iter_mut();
                     let lines = from.each_ref().map(|from| match buffers.next() {
                         // SAFETY: nothing writes the inputs: the output does not overlap them.
@@ -77,13 +85,11 @@ impl Lines {
         }
         let at_a_time = LINES_AT_ONCE.min(inner);
         let across = inner.div_ceil(at_a_time);
-        let groups = outer * across;
-        let at_once = (BLOCK / (at_a_time * length)).max(1);
-        ctx.for_each(groups.div_ceil(at_once), |task| {
+        in_ranges(ctx, outer * across, at_a_time * length, |groups| {
             let mut lines: [Vec<T>; N] = std::array::from_fn(|_| vec![T::ZERO; at_a_time * length]);
             let mut results = vec![T::ZERO; at_a_time * length];
             let mut row = [T::ZERO; LINES_AT_ONCE];
-            for group in task * at_once..groups.min((task + 1) * at_once) {
+            for group in groups {
                 let first = group / across * length * inner + group % across * at_a_time;
                 let width = at_a_time.min(inner - group % across * at_a_time);
                 for (from, lines) in from.iter().zip(&mut lines) {

@@ -22,17 +22,131 @@ use super::strided::{BLOCK, CHUNK, Sequence, StridedRow};
 use super::traversal::Order;
 use crate::context::{KernelCtx, RawTensor};
 
-pub(crate) const KERNELS: &[Kernel] = &[
-    ("mse_loss", mse),
-    ("mse_loss_backward", mse_backward),
-    ("smooth_l1_loss", smooth_l1),
-    ("smooth_l1_loss_backward", smooth_l1_backward),
-    ("huber_loss", huber),
-    ("huber_loss_backward", huber_backward),
-    ("binary_cross_entropy", cross_entropy),
-    ("binary_cross_entropy_backward", cross_entropy_backward),
-    ("binary_cross_entropy_with_logits", with_logits),
-];
+/// The error of a call whose kernel has set the failure flag.
+pub(crate) const FAILURE: &str = "x: expected every element between 0 and 1";
+
+/// A loss or the gradient of one, for every kind of device.
+pub(crate) struct Loss {
+    /// The number of input tensors. Those from `required` on may be absent and then count as 1.
+    pub(crate) inputs: usize,
+    required: usize,
+    /// The name of the scalar argument, which defaults to 1; empty if there is none.
+    scalar: &'static str,
+    is_gradient: bool,
+}
+
+/// A call of a [`Loss`].
+pub(crate) struct LossCall<'a> {
+    pub(crate) inputs: [Option<RawTensor<'a>>; 4],
+    pub(crate) out: RawTensor<'a>,
+    /// The shape that the inputs broadcast to.
+    pub(crate) shape: Dims,
+    /// Whether the result is the sum of all losses over the divisor.
+    pub(crate) is_reduced: bool,
+    /// The number of losses if the op returns their mean, else 1.
+    pub(crate) divisor: f64,
+    pub(crate) scalar: f64,
+}
+
+impl Loss {
+    /// Reads the operands and arguments of a call.
+    ///
+    /// # Errors
+    /// They do not match the schema.
+    pub(crate) fn call<'a>(&self, ctx: &KernelCtx<'a>) -> Result<LossCall<'a>> {
+        let (inputs, results) = operands::<4>(ctx, 1)?;
+        let (first, out) = (required(inputs[0])?, results[0]);
+        ensure!(first.dtype == out.dtype, "{first:?} to {out:?}: schema and kernel disagree");
+        let mut shape = Dims::new();
+        for (k, input) in inputs[..self.inputs].iter().enumerate() {
+            if k < self.required || input.is_some() {
+                shape = broadcast(&shape, required(*input)?.shape)?;
+            }
+        }
+        let reduction = LossReduction::of(ctx.attrs())?;
+        let is_reduced = !self.is_gradient && reduction != LossReduction::None;
+        let agree = if is_reduced { out.numel() == 1 } else { *shape == *out.shape };
+        ensure!(agree, "{shape:?} to {out:?}: schema and kernel disagree");
+        let divisor = match reduction {
+            LossReduction::Mean => numel(&shape) as f64,
+            _ => 1.0,
+        };
+        let scalar = ctx.attrs().float(self.scalar)?.unwrap_or(1.0);
+        Ok(LossCall { inputs, out, shape, is_reduced, divisor, scalar })
+    }
+}
+
+/// Defines losses and gradients, one per row: the op, its inputs, behind `;` those that may be
+/// absent, the name of its scalar argument, and the function of an element of the type `T`. In the
+/// function, `a` is the scalar argument, `n` the divisor, and `failed` the failure flag.
+macro_rules! losses {
+    ($a:ident, $n:ident, $failed:ident, $t:ident; $($kind:ident $op:literal
+     [$($x:ident),* $(; $($w:ident),*)?] $($scalar:literal)? => $f:expr;)*) => {
+        #[cfg(feature = "cuda")]
+        pub(crate) const LOSSES: &[(&str, Loss)] =
+            &[$(($op, losses!(@ $kind [$($x),* $(; $($w),*)?] $($scalar)?))),*];
+
+        pub(crate) const KERNELS: &[Kernel] = &[$(($op, |ctx| {
+            const LOSS: Loss = losses!(@ $kind [$($x),* $(; $($w),*)?] $($scalar)?);
+            let call = LOSS.call(ctx)?;
+            let $failed = AtomicBool::new(false);
+            reals!(call.out.dtype, $t => {
+                let ($a, $n) = ($t::from_f64(call.scalar), $t::from_f64(call.divisor));
+                let _ = ($a, $n);
+                run(ctx, &call, |[$($x,)* $($($w,)*)? _]: [$t; _]| $f)?;
+            });
+            ensure!(!$failed.into_inner(), FAILURE);
+            Ok(())
+        })),*];
+    };
+    (@ $kind:ident [$($x:ident),* $(; $($w:ident),*)?] $($scalar:literal)?) => {
+        Loss {
+            inputs: [$(stringify!($x),)* $($(stringify!($w),)*)?].len(),
+            required: [$(stringify!($x)),*].len(),
+            scalar: concat!("" $(, $scalar)?),
+            is_gradient: losses!(@ $kind),
+        }
+    };
+    (@ loss) => { false };
+    (@ gradient) => { true };
+}
+
+losses! {
+    a, n, failed, T;
+    loss "mse_loss" [x, t] => (x - t) * (x - t);
+    gradient "mse_loss_backward" [g, x, t] => T::from_f64(2.0) / n * (x - t) * g;
+    loss "smooth_l1_loss" [x, t] "beta" => {
+        let (d, half) = ((x - t).abs(), T::from_f64(0.5));
+        if d < a { half * d * d / a } else { d - half * a }
+    };
+    gradient "smooth_l1_loss_backward" [g, x, t] "beta" => {
+        let (d, g) = (x - t, g / n);
+        if d <= -a { -g } else if d >= a { g } else { d * g / a }
+    };
+    loss "huber_loss" [x, t] "delta" => {
+        let (d, half) = ((x - t).abs(), T::from_f64(0.5));
+        if d <= a { half * d * d } else { a * (d - half * a) }
+    };
+    gradient "huber_loss_backward" [g, x, t] "delta" => {
+        let (d, g) = (x - t, g / n);
+        if d <= -a { -g * a } else if d >= a { g * a } else { d * g }
+    };
+    loss "binary_cross_entropy" [x, t; w] => {
+        if !(T::ZERO..=T::ONE).contains(&x) {
+            failed.store(true, Relaxed);
+        }
+        let least = T::from_f64(-100.0);
+        let (yes, no) = (x.ln().greater(least), (-x).ln_1p().greater(least));
+        ((t - T::ONE) * no - t * yes) * w
+    };
+    gradient "binary_cross_entropy_backward" [g, x, t; w] =>
+        g * (x - t) / ((T::ONE - x) * x).greater(T::from_f64(1e-12)) * w / n;
+    loss "binary_cross_entropy_with_logits" [x, t; w, p] => {
+        // -log sigmoid(x), without overflow.
+        let log = (-x.abs()).exp().ln_1p() + (-x).greater(T::ZERO);
+        ((T::ONE - t) * x + ((p - T::ONE) * t + T::ONE) * log) * w
+    };
+}
 
 /// Loads a chunk of each operand but the last, and computes `f` into the last buffer.
 fn compute<'b, T: Real, const N: usize>(
@@ -52,54 +166,40 @@ fn compute<'b, T: Real, const N: usize>(
     &results[..count]
 }
 
-/// Computes `f` of the elements of all operands, broadcast, into the last one, the output. The last
-/// element passed to `f` is undefined.
-///
-/// # Safety
-/// All are operands of the call or memory that the caller owns; only the last is written.
-unsafe fn each<T: Real, const N: usize>(
+/// Computes `f` of the elements of all inputs, broadcast, and stores or reduces the results. The
+/// last element passed to `f` is undefined.
+fn run<T: Real, const N: usize>(
     ctx: &KernelCtx<'_>,
-    all: [RawTensor<'_>; N],
+    call: &LossCall<'_>,
     f: impl Fn([T; N]) -> T + Sync + Send,
 ) -> Result<()> {
-    // SAFETY: guaranteed by the caller.
-    let all = unsafe { Loop::new(all[N - 1].shape, all, Order::Any) }?;
-    all.for_each(
-        ctx,
-        BLOCK,
-        |_| [[T::ZERO; CHUNK]; N],
-        |buffers, rows| {
-            for at in (0..rows[N - 1].len()).step_by(CHUNK) {
-                rows[N - 1].store(at, compute(buffers, rows, at, &f));
-            }
-        },
-    );
-    Ok(())
-}
-
-/// As [`each`], with the reduction that the call requests.
-///
-/// # Safety
-/// The contract of [`each`] holds.
-unsafe fn reduce<T: Real, const N: usize>(
-    ctx: &KernelCtx<'_>,
-    all: [RawTensor<'_>; N],
-    f: impl Fn([T; N]) -> T + Sync + Send,
-) -> Result<()> {
-    let reduction = LossReduction::of(ctx.attrs())?;
-    if reduction == LossReduction::None {
-        // SAFETY: guaranteed by the caller.
-        return unsafe { each(ctx, all, f) };
+    let mut one = one()?;
+    let one = one.tensor();
+    // The inputs, and the output as the last.
+    let all: [RawTensor<'_>; N] = std::array::from_fn(|k| match k + 1 == N {
+        true => call.out,
+        false => call.inputs[k].unwrap_or(one),
+    });
+    if !call.is_reduced {
+        // SAFETY: operands of the call, of which only the output is written, and memory of this
+        // function.
+        let all = unsafe { Loop::new(&call.shape, all, Order::Any) }?;
+        all.for_each(
+            ctx,
+            BLOCK,
+            |_| [[T::ZERO; CHUNK]; N],
+            |buffers, rows| {
+                for at in (0..rows[N - 1].len()).step_by(CHUNK) {
+                    rows[N - 1].store(at, compute(buffers, rows, at, &f));
+                }
+            },
+        );
+        return Ok(());
     }
-    let mut shape = Dims::new();
-    for input in &all[..N - 1] {
-        shape = broadcast(&shape, input.shape)?;
-    }
-    let (out, count) = (all[N - 1], numel(&shape));
-    ensure!(out.numel() == 1, "{out:?}: schema and kernel disagree");
-    let words = Workspace::of(ctx).words(ctx, count.div_ceil(SUM_PART))?;
-    // SAFETY: guaranteed by the caller; the loop does not access the output.
-    let (all, out) = unsafe { (Loop::new(&shape, all, Order::RowMajor)?, Sequence::new(out)) };
+    let words = Workspace::of(ctx).words(ctx, numel(&call.shape).div_ceil(SUM_PART))?;
+    // SAFETY: as above; the loop does not access the output.
+    let (all, out) =
+        unsafe { (Loop::new(&call.shape, all, Order::RowMajor)?, Sequence::new(call.out)) };
     let init = |block| (block, Sum::<T>::new(), [[T::ZERO; CHUNK]; N]);
     all.for_each(ctx, SUM_PART, init, |(block, sum, buffers), rows| {
         for at in (0..rows[N - 1].len()).step_by(CHUNK) {
@@ -110,169 +210,6 @@ unsafe fn reduce<T: Real, const N: usize>(
     });
     let mut total = Sum::<T>::new();
     words.iter().for_each(|w| total.push(T::from_word(w.load(Relaxed))));
-    let divisor = if reduction == LossReduction::Mean { T::from_f64(count as f64) } else { T::ONE };
-    out.store(0, &[total.total() / divisor]);
+    out.store(0, &[total.total() / T::from_f64(call.divisor)]);
     Ok(())
-}
-
-/// Returns the divisor of a gradient: the number of losses if the op returns their mean, else 1.
-fn divisor<T: Real>(ctx: &KernelCtx<'_>, x: &RawTensor<'_>) -> Result<T> {
-    match LossReduction::of(ctx.attrs())? {
-        LossReduction::Mean => Ok(T::from_f64(x.numel() as f64)),
-        _ => Ok(T::ONE),
-    }
-}
-
-fn number<T: Real>(ctx: &KernelCtx<'_>, name: &str) -> Result<T> {
-    Ok(T::from_f64(ctx.attrs().float(name)?.unwrap_or(1.0)))
-}
-
-fn three<'a>(ctx: &KernelCtx<'a>) -> Result<[RawTensor<'a>; 3]> {
-    Ok([ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?])
-}
-
-fn four<'a>(ctx: &KernelCtx<'a>) -> Result<[RawTensor<'a>; 4]> {
-    Ok([ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?, ctx.operand(3)?])
-}
-
-/// `mse_loss(x, target; reduction)`.
-fn mse(ctx: &KernelCtx<'_>) -> Result<()> {
-    let all = three(ctx)?;
-    // SAFETY: operands of the call; the last is its output.
-    reals!(all[2].dtype, T => unsafe {
-        reduce::<T, 3>(ctx, all, |[x, t, _]| (x - t) * (x - t))
-    })
-}
-
-/// `mse_loss_backward(grad, x, target; reduction)`.
-fn mse_backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let all = four(ctx)?;
-    reals!(all[3].dtype, T => {
-        let factor = T::from_f64(2.0) / divisor::<T>(ctx, &all[1])?;
-        // SAFETY: as for `mse`.
-        unsafe { each::<T, 4>(ctx, all, |[g, x, t, _]| factor * (x - t) * g) }
-    })
-}
-
-/// `smooth_l1_loss(x, target; reduction, beta)`.
-fn smooth_l1(ctx: &KernelCtx<'_>) -> Result<()> {
-    let all = three(ctx)?;
-    reals!(all[2].dtype, T => {
-        let (beta, half) = (number::<T>(ctx, "beta")?, T::from_f64(0.5));
-        // SAFETY: as for `mse`.
-        unsafe {
-            reduce::<T, 3>(ctx, all, |[x, t, _]| {
-                let d = (x - t).abs();
-                if d < beta { half * d * d / beta } else { d - half * beta }
-            })
-        }
-    })
-}
-
-/// `smooth_l1_loss_backward(grad, x, target; reduction, beta)`.
-fn smooth_l1_backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let all = four(ctx)?;
-    reals!(all[3].dtype, T => {
-        let (beta, divisor) = (number::<T>(ctx, "beta")?, divisor::<T>(ctx, &all[1])?);
-        // SAFETY: as for `mse`.
-        unsafe {
-            each::<T, 4>(ctx, all, |[g, x, t, _]| {
-                let (d, g) = (x - t, g / divisor);
-                if d <= -beta { -g } else if d >= beta { g } else { d * g / beta }
-            })
-        }
-    })
-}
-
-/// `huber_loss(x, target; reduction, delta)`.
-fn huber(ctx: &KernelCtx<'_>) -> Result<()> {
-    let all = three(ctx)?;
-    reals!(all[2].dtype, T => {
-        let (delta, half) = (number::<T>(ctx, "delta")?, T::from_f64(0.5));
-        // SAFETY: as for `mse`.
-        unsafe {
-            reduce::<T, 3>(ctx, all, |[x, t, _]| {
-                let d = (x - t).abs();
-                if d <= delta { half * d * d } else { delta * (d - half * delta) }
-            })
-        }
-    })
-}
-
-/// `huber_loss_backward(grad, x, target; reduction, delta)`.
-fn huber_backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let all = four(ctx)?;
-    reals!(all[3].dtype, T => {
-        let (delta, divisor) = (number::<T>(ctx, "delta")?, divisor::<T>(ctx, &all[1])?);
-        // SAFETY: as for `mse`.
-        unsafe {
-            each::<T, 4>(ctx, all, |[g, x, t, _]| {
-                let (d, g) = (x - t, g / divisor);
-                if d <= -delta { -g * delta } else if d >= delta { g * delta } else { d * g }
-            })
-        }
-    })
-}
-
-/// `binary_cross_entropy(x, target, weight?; reduction)`.
-fn cross_entropy(ctx: &KernelCtx<'_>) -> Result<()> {
-    let ([x, target, weight], results) = operands::<3>(ctx, 1)?;
-    let mut one = one()?;
-    let all = [required(x)?, required(target)?, weight.unwrap_or(one.tensor()), results[0]];
-    let outside = AtomicBool::new(false);
-    reals!(results[0].dtype, T => {
-        let least = T::from_f64(-100.0);
-        // SAFETY: as for `mse`.
-        unsafe {
-            reduce::<T, 4>(ctx, all, |[x, t, w, _]| {
-                if !(T::ZERO..=T::ONE).contains(&x) {
-                    outside.store(true, Relaxed);
-                }
-                let (yes, no) = (x.ln().greater(least), (-x).ln_1p().greater(least));
-                ((t - T::ONE) * no - t * yes) * w
-            })
-        }?;
-    });
-    ensure!(!outside.into_inner(), "x: expected every element between 0 and 1");
-    Ok(())
-}
-
-/// `binary_cross_entropy_backward(grad, x, target, weight?; reduction)`.
-fn cross_entropy_backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let ([grad, x, target, weight], results) = operands::<4>(ctx, 1)?;
-    let mut one = one()?;
-    let (x, weight) = (required(x)?, weight.unwrap_or(one.tensor()));
-    let all = [required(grad)?, x, required(target)?, weight, results[0]];
-    reals!(x.dtype, T => {
-        let (divisor, least) = (divisor::<T>(ctx, &x)?, T::from_f64(1e-12));
-        // SAFETY: as for `mse`.
-        unsafe {
-            each::<T, 5>(ctx, all, |[g, x, t, w, _]| {
-                g * (x - t) / ((T::ONE - x) * x).greater(least) * w / divisor
-            })
-        }
-    })
-}
-
-/// `binary_cross_entropy_with_logits(x, target, weight?, pos_weight?; reduction)`.
-fn with_logits(ctx: &KernelCtx<'_>) -> Result<()> {
-    let ([x, target, weight, positive], results) = operands::<4>(ctx, 1)?;
-    let (mut weight_one, mut positive_one) = (one()?, one()?);
-    let all = [
-        required(x)?,
-        required(target)?,
-        weight.unwrap_or(weight_one.tensor()),
-        positive.unwrap_or(positive_one.tensor()),
-        results[0],
-    ];
-    reals!(results[0].dtype, T => {
-        // SAFETY: as for `mse`.
-        unsafe {
-            reduce::<T, 5>(ctx, all, |[x, t, w, p, _]| {
-                // -log sigmoid(x), without overflow.
-                let log = (-x.abs()).exp().ln_1p() + (-x).greater(T::ZERO);
-                ((T::ONE - t) * x + ((p - T::ONE) * t + T::ONE) * log) * w
-            })
-        }
-    })
 }

@@ -210,6 +210,14 @@ impl<T: Element> Drop for Buffer<T> {
     }
 }
 
+/// Returns the tensor, with one dimension if it has none.
+pub(crate) fn at_least_1d<'a>(x: &RawTensor<'a>) -> RawTensor<'a> {
+    match x.shape {
+        [] => RawTensor { shape: &[1], strides: &[1], ..*x },
+        _ => *x,
+    }
+}
+
 /// Returns the layout of an operand relative to its first element.
 ///
 /// # Errors

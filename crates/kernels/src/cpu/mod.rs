@@ -98,7 +98,7 @@ mod linalg;
 mod linear;
 mod lines;
 mod loops;
-mod loss;
+pub(crate) mod loss;
 mod masked_select;
 mod matmul;
 pub(crate) mod memory;
@@ -186,8 +186,14 @@ const NEW: &[&[ElementwiseOp]] = &[
 ];
 
 /// Elementwise ops with an in-place form, whose name ends in `_`.
-const WITH_IN_PLACE: &[&[ElementwiseOp]] =
-    &[arith::KERNELS, pointwise::KERNELS, pointwise::GELU, compare::LOGIC, ternary::KERNELS];
+const WITH_IN_PLACE: &[&[ElementwiseOp]] = &[
+    arith::KERNELS,
+    arith::ANGLES,
+    pointwise::KERNELS,
+    pointwise::GELU,
+    compare::LOGIC,
+    ternary::KERNELS,
+];
 
 /// Returns the function that binds the calls of an elementwise op that returns a new tensor.
 fn bind_of(op: &str) -> Option<Bind> {

@@ -8,7 +8,7 @@ use super::element::Element;
 use super::optional_inputs::{operands, required};
 use super::pairwise::pairwise_sum;
 use super::real::{Real, reals};
-use super::strided::{BLOCK, Sequence};
+use super::strided::{BLOCK, Sequence, load_all};
 use crate::context::{KernelCtx, RawTensor};
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -25,22 +25,13 @@ struct Targets {
 }
 
 impl Targets {
-    /// # Safety
-    /// `target` is an operand of the call.
-    ///
     /// # Errors
     /// Fails if a class is out of range.
-    unsafe fn new(
-        ctx: &KernelCtx<'_>,
-        x: &RawTensor<'_>,
-        target: RawTensor<'_>,
-    ) -> Result<Targets> {
+    fn new(ctx: &KernelCtx<'_>, x: &RawTensor<'_>, target: RawTensor<'_>) -> Result<Targets> {
         let ignored = ctx.attrs().int("ignore_index")?.unwrap_or(-100);
         let classes = x.shape[usize::from(x.shape.len() > 1)];
         let pixels = x.shape.iter().skip(2).product::<usize>().max(1);
-        let mut numbers = vec![0i64; target.numel()];
-        // SAFETY: guaranteed by the caller.
-        unsafe { Sequence::new(target) }.load(0, &mut numbers);
+        let numbers: Vec<i64> = load_all(target);
         let pick = |(at, number): (usize, i64)| {
             if number == ignored {
                 return Ok(None);
@@ -61,19 +52,6 @@ impl Targets {
     }
 }
 
-/// Returns the weights of all classes; `None` if all are 1.
-///
-/// # Safety
-/// `weight` is an operand of the call.
-unsafe fn weights<T: Real>(weight: Option<RawTensor<'_>>) -> Option<Vec<T>> {
-    weight.map(|weight| {
-        let mut weights = vec![T::ZERO; weight.numel()];
-        // SAFETY: guaranteed by the caller.
-        unsafe { Sequence::new(weight) }.load(0, &mut weights);
-        weights
-    })
-}
-
 /// `nll_loss_forward(x, target, weight?; reduction, ignore_index)`.
 fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
     let ([x, target, weight], results) = operands::<3>(ctx, 2)?;
@@ -87,7 +65,7 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
         let (targets, weights, x, out, total) = unsafe {
             (
                 Targets::new(ctx, &x, target)?,
-                weights::<T>(weight),
+                weight.map(load_all::<T>),
                 Sequence::new(x),
                 Sequence::new(out),
                 Sequence::new(results[1]),
@@ -135,7 +113,7 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
             }
             (
                 Targets::new(ctx, &x, target)?,
-                weights::<T>(weight),
+                weight.map(load_all::<T>),
                 Sequence::new(grad),
                 Sequence::new(results[0]),
             )

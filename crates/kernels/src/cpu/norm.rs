@@ -6,13 +6,13 @@
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, ensure};
-use millstream_ops::checks;
 
 use super::Kernel;
-use super::optional_inputs::{operands, required};
+use super::indexed::in_ranges;
+use super::optional_inputs::{gradient_operands, operands, required};
 use super::pairwise::{PairwiseRows, Sum, add_rows, sum_of, sums_of};
 use super::real::{Real, reals};
-use super::strided::{BLOCK, Sequence};
+use super::strided::{Sequence, load_all};
 use super::vectorised::vectorised;
 use crate::context::{KernelCtx, RawTensor};
 
@@ -76,28 +76,6 @@ impl Rows {
         let first = row % self.groups * self.parameters();
         parameters.map(|all| &all[first..first + self.parameters()])
     }
-
-    /// Calls `f` with the rows of each task.
-    fn for_each(&self, ctx: &KernelCtx<'_>, f: impl Fn(std::ops::Range<usize>) + Sync + Send) {
-        let at_once = (BLOCK / self.length.max(1)).max(1);
-        let count = self.count;
-        ctx.for_each(count.div_ceil(at_once), |task| {
-            f(task * at_once..count.min((task + 1) * at_once));
-        });
-    }
-}
-
-/// Loads all elements of an operand, if it is present.
-///
-/// # Safety
-/// `tensor` is an operand of the call.
-pub(super) unsafe fn load_all<T: Real>(tensor: Option<RawTensor<'_>>) -> Option<Vec<T>> {
-    tensor.map(|tensor| {
-        let mut values = vec![T::ZERO; tensor.numel()];
-        // SAFETY: guaranteed by the caller.
-        unsafe { Sequence::new(tensor) }.load(0, &mut values);
-        values
-    })
 }
 
 /// The parameters of a row that is normalised.
@@ -203,20 +181,16 @@ fn group_norm(ctx: &KernelCtx<'_>) -> Result<()> {
 
 /// `native_layer_norm_backward(grad, x, mean, rstd, weight?, bias?; ..)`.
 fn layer_norm_backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let wanted = checks::mask(ctx.attrs(), 3)?;
-    let ([grad, x, mean, rstd, weight, _], results) =
-        operands::<6>(ctx, wanted.iter().filter(|w| **w).count())?;
+    let ([grad, x, mean, rstd, weight, _], outs) = gradient_operands::<6>(ctx)?;
     let given = [required(grad)?, required(x)?, required(mean)?, required(rstd)?];
-    backward(ctx, Rows::layers(ctx, &given[1])?, given, weight, &wanted, results)
+    backward(ctx, Rows::layers(ctx, &given[1])?, given, weight, outs)
 }
 
 /// `native_group_norm_backward(grad, x, mean, rstd, weight?; ..)`.
 fn group_norm_backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let wanted = checks::mask(ctx.attrs(), 3)?;
-    let ([grad, x, mean, rstd, weight], results) =
-        operands::<5>(ctx, wanted.iter().filter(|w| **w).count())?;
+    let ([grad, x, mean, rstd, weight], outs) = gradient_operands::<5>(ctx)?;
     let given = [required(grad)?, required(x)?, required(mean)?, required(rstd)?];
-    backward(ctx, Rows::groups(ctx, &given[1])?, given, weight, &wanted, results)
+    backward(ctx, Rows::groups(ctx, &given[1])?, given, weight, outs)
 }
 
 fn forward(
@@ -234,9 +208,9 @@ fn forward(
         // of them.
         let (weight, bias, x, [out, means, rstds]) = unsafe {
             let results = [results[0], results[1], results[2]].map(|t| Sequence::new(t));
-            (load_all::<T>(weight), load_all::<T>(bias), Sequence::new(x), results)
+            (weight.map(load_all::<T>), bias.map(load_all::<T>), Sequence::new(x), results)
         };
-        rows.for_each(ctx, |range| {
+        in_ranges(ctx, rows.count, rows.length, |range| {
             let (mut buffer, mut result) = (Vec::new(), Vec::new());
             for number in range {
                 let affine = Affine {
@@ -263,21 +237,17 @@ fn backward(
     rows: Rows,
     [grad, x, mean, rstd]: [RawTensor<'_>; 4],
     weight: Option<RawTensor<'_>>,
-    wanted: &[bool],
-    results: Vec<RawTensor<'_>>,
+    [x_grad, weight_grad, bias_grad]: [Option<RawTensor<'_>>; 3],
 ) -> Result<()> {
     let agree = grad.numel() == x.numel() && rows.count * rows.length == x.numel();
     ensure!(agree && mean.numel() == rows.count, "{x:?}: schema and kernel disagree");
-    let mut results = results.into_iter();
-    let mut next = |wanted: bool| if wanted { results.next() } else { None };
-    let [x_grad, weight_grad, bias_grad] = [next(wanted[0]), next(wanted[1]), next(wanted[2])];
     reals!(x.dtype, T => {
         // SAFETY: operands of the call; only its outputs are written, and each row or block has its
         // own part of them.
         let (saved, weight, given, x_grad, sums) = unsafe {
             (
-                [load_all::<T>(Some(mean)), load_all(Some(rstd))].map(Option::unwrap_or_default),
-                load_all::<T>(weight),
+                [load_all::<T>(mean), load_all::<T>(rstd)],
+                weight.map(load_all::<T>),
                 [Sequence::new(grad), Sequence::new(x)],
                 x_grad.map(|t| Sequence::new(t)),
                 [weight_grad, bias_grad].map(|t| t.map(|t| Sequence::new(t))),
@@ -306,7 +276,7 @@ fn x_gradient<T: Real>(
     weight: Option<&[T]>,
     out: &Sequence,
 ) {
-    rows.for_each(ctx, |range| {
+    in_ranges(ctx, rows.count, rows.length, |range| {
         let [mut g, mut y, mut result] = [const { Vec::new() }; 3];
         let ones = if weight.is_none() { vec![T::ONE; rows.length] } else { Vec::new() };
         for number in range {
@@ -338,7 +308,7 @@ fn shared_gradients<T: Real>(
 ) {
     let (length, repeat, count) = (rows.length, rows.repeat, T::from_f64(rows.length as f64));
     let sums: Vec<OnceLock<Vec<[T; 2]>>> = (0..rows.count).map(|_| OnceLock::new()).collect();
-    rows.for_each(ctx, |range| {
+    in_ranges(ctx, rows.count, rows.length, |range| {
         let [mut g, mut y, mut result] = [const { Vec::new() }; 3];
         for number in range {
             let at = number * length;

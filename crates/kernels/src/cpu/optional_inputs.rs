@@ -2,10 +2,14 @@
 
 use anyhow::{Context, Result};
 use millstream_ops::args::input_positions;
+use millstream_ops::checks;
 use millstream_types::DType;
 
 use super::memory::Temporary;
 use crate::context::{KernelCtx, RawTensor};
+
+/// Operands by their positions; none for absent ones.
+type Tensors<'a, const N: usize> = [Option<RawTensor<'a>>; N];
 
 /// Returns the inputs by their listed positions, and the `outputs` results that follow them.
 ///
@@ -14,7 +18,7 @@ use crate::context::{KernelCtx, RawTensor};
 pub(crate) fn operands<'a, const IN: usize>(
     ctx: &KernelCtx<'a>,
     outputs: usize,
-) -> Result<([Option<RawTensor<'a>>; IN], Vec<RawTensor<'a>>)> {
+) -> Result<(Tensors<'a, IN>, Vec<RawTensor<'a>>)> {
     let given = ctx.operands().checked_sub(outputs);
     let given = given.context("too few operands: schema and kernel disagree")?;
     let mut inputs = [None; IN];
@@ -23,6 +27,20 @@ pub(crate) fn operands<'a, const IN: usize>(
     }
     let results = (given..ctx.operands()).map(|at| ctx.operand(at)).collect::<Result<_>>()?;
     Ok((inputs, results))
+}
+
+/// Returns the inputs of a gradient as [`operands`] does, and its three results: none for each that
+/// the argument `output_mask` does not ask for.
+///
+/// # Errors
+/// As for [`operands`].
+pub(crate) fn gradient_operands<'a, const IN: usize>(
+    ctx: &KernelCtx<'a>,
+) -> Result<(Tensors<'a, IN>, Tensors<'a, 3>)> {
+    let mask = checks::mask(ctx.attrs(), 3)?;
+    let (inputs, results) = operands(ctx, mask.iter().filter(|wanted| **wanted).count())?;
+    let mut results = results.into_iter();
+    Ok((inputs, [0, 1, 2].map(|k| if mask[k] { results.next() } else { None })))
 }
 
 /// Returns a required operand.

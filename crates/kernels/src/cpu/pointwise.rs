@@ -4,12 +4,12 @@ use std::f64::consts::PI;
 
 use anyhow::Result;
 use millstream_ops::promotion::floating;
-use millstream_types::DType;
 
 use super::compute::Compute;
-use super::element::{Element, compute, float};
+use super::element::{Element, compute, greatest_finite};
 use super::elementwise::{Bound, Call, CallArgs, ElementwiseOp};
 use super::function::{one, two};
+use super::real::reals;
 use super::special::Special;
 
 /// Defines a table of kernels, one row each: the name of the op, and the function of an element of
@@ -35,12 +35,15 @@ macro_rules! functions {
     (@ float, $args:ident, $arity:literal, $t:ident => $function:expr) => {{
         let call = Call::of($args, [""; $arity])?;
         let common = floating(call.common()?);
-        float!(common, $t => call.bind(common, $function))
+        reals!(common, $t => call.bind(common, $function))
     }};
 }
 
+pub(super) use functions;
+
 functions! {
     KERNELS, 1, one;
+    any "neg" [] T => T::negative;
     any "abs" [] T => T::magnitude;
     any "sign" [] T => T::sign;
     any "round" [] T => T::nearest_even;
@@ -165,17 +168,19 @@ functions! {
     float "softplus_backward" [beta = 1.0, threshold = 20.0] T => move |grad, x: T| {
         if x * beta > threshold { grad } else { grad * (x * beta).sigmoid() }
     };
+    // The input has the sign of the result, so either may be passed.
+    float "leaky_relu_backward" [negative_slope = 0.01] T => move |grad, x| {
+        if x > 0.0 { grad } else { grad * negative_slope }
+    };
+    float "native_dropout_backward" [scale = 1.0] T => move |grad, mask| grad * mask * scale;
 }
 
 /// As [`KERNELS`], for functions that depend on other arguments than numbers, or on the dtype.
 pub(crate) const GELU: &[ElementwiseOp] = &[("gelu", gelu), ("nan_to_num", nan_to_num)];
 
 /// As [`GRADIENTS`], for functions that depend on other arguments than numbers.
-pub(crate) const CHOICES: &[ElementwiseOp] = &[
-    ("gelu_backward", gelu_backward),
-    ("elu_backward", elu_backward),
-    ("leaky_relu_backward", leaky_relu_backward),
-];
+pub(crate) const CHOICES: &[ElementwiseOp] =
+    &[("gelu_backward", gelu_backward), ("elu_backward", elu_backward)];
 
 /// Rounding. Integers are unchanged.
 trait Rounding: Sized {
@@ -226,7 +231,7 @@ fn is_tanh(args: &CallArgs<'_>) -> Result<bool> {
 fn gelu(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""])?;
     let (common, tanh) = (call.common()?, is_tanh(args)?);
-    float!(common, T => match tanh {
+    reals!(common, T => match tanh {
         true => call.bind(common, one(T::gelu_by_tanh)),
         false => call.bind(common, one(T::gelu)),
     })
@@ -236,18 +241,13 @@ fn nan_to_num(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""])?;
     let common = call.common()?;
     // The limit of the dtype itself, not of the type of computations.
-    let most = match common {
-        DType::F16 => half::f16::MAX.to_f64(),
-        DType::BF16 => half::bf16::MAX.to_f64(),
-        DType::F32 => f64::from(f32::MAX),
-        _ => f64::MAX,
-    };
+    let most = greatest_finite(common);
     let number = |name, default: f64| anyhow::Ok(args.attrs.float(name)?.unwrap_or(default));
     let (nan, high, low) = (number("nan", 0.0)?, number("posinf", most)?, number("neginf", -most)?);
     if !common.is_float() {
         return compute!(common, T => call.bind(common, one(|x: T| x)));
     }
-    float!(common, T => {
+    reals!(common, T => {
         let (nan, high, low) = (nan as T, high as T, low as T);
         call.bind(common, one(move |x: T| {
             if x.is_nan() {
@@ -266,7 +266,7 @@ fn nan_to_num(args: &CallArgs<'_>) -> Result<Bound> {
 fn gelu_backward(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""; 2])?;
     let (common, tanh) = (call.common()?, is_tanh(args)?);
-    float!(common, T => match tanh {
+    reals!(common, T => match tanh {
         true => call.bind(common, two(T::gelu_by_tanh_backward)),
         false => call.bind(common, two(T::gelu_backward)),
     })
@@ -278,7 +278,7 @@ fn elu_backward(args: &CallArgs<'_>) -> Result<Bound> {
     let (alpha, scale, input_scale) = (number("alpha")?, number("scale")?, number("input_scale")?);
     let is_result = args.attrs.bool("is_result")?.unwrap_or(false);
     let common = call.common()?;
-    float!(common, T => {
+    reals!(common, T => {
         let (below, scale, input_scale) =
             ((alpha * scale) as T, scale as T, input_scale as T);
         call.bind(common, two(move |grad: T, x: T| {
@@ -290,16 +290,5 @@ fn elu_backward(args: &CallArgs<'_>) -> Result<Bound> {
                 grad * input_scale * below * (x * input_scale).exp()
             }
         }))
-    })
-}
-
-/// The input has the sign of the result, so either may be passed.
-fn leaky_relu_backward(args: &CallArgs<'_>) -> Result<Bound> {
-    let call = Call::of(args, [""; 2])?;
-    let slope = args.attrs.float("negative_slope")?.unwrap_or(0.01);
-    let common = call.common()?;
-    float!(common, T => {
-        let slope = slope as T;
-        call.bind(common, two(move |grad: T, x: T| if x > 0.0 { grad } else { grad * slope }))
     })
 }

@@ -11,17 +11,18 @@ use super::Kernel;
 use super::compute::Compute;
 use super::element::Element;
 use super::element::compute;
-use super::real::{Real, reals};
-use super::strided::{BLOCK, Sequence};
+use super::indexed::in_ranges;
+use super::real::reals;
+use super::strided::Sequence;
 use crate::context::{KernelCtx, RawTensor};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     ("max_pool2d_with_indices", max),
     ("max_pool2d_with_indices_backward", max_backward),
-    ("avg_pool2d", average),
-    ("avg_pool2d_backward", average_backward),
-    ("_adaptive_avg_pool2d", adaptive),
-    ("_adaptive_avg_pool2d_backward", adaptive_backward),
+    ("avg_pool2d", |ctx| forward(ctx, false)),
+    ("avg_pool2d_backward", |ctx| backward(ctx, false)),
+    ("_adaptive_avg_pool2d", |ctx| forward(ctx, true)),
+    ("_adaptive_avg_pool2d_backward", |ctx| backward(ctx, true)),
 ];
 
 /// Returns the number of pixels of one image.
@@ -39,10 +40,7 @@ fn for_images(
     f: impl Fn(Range<usize>) + Sync + Send,
 ) {
     let images: usize = x.shape[..x.shape.len() - 2].iter().product();
-    let at_once = (BLOCK / work.max(1)).max(1);
-    ctx.for_each(images.div_ceil(at_once), |task| {
-        f(task * at_once..images.min((task + 1) * at_once));
-    });
+    in_ranges(ctx, images, work, f);
 }
 
 /// `max_pool2d_with_indices(x; ..)`.
@@ -202,17 +200,16 @@ impl Means {
         Means { parts, width: input[1], padded: false, divisor: None }
     }
 
-    fn divisor<T: Real>(&self, (rows, height): &Part, (columns, width): &Part) -> T {
-        let count = match (self.divisor, self.padded) {
-            (Some(divisor), _) => return T::from_i64(divisor),
-            (None, true) => height * width,
-            (None, false) => rows.len() * columns.len(),
-        };
-        T::from_f64(count as f64)
+    fn divisor(&self, (rows, height): &Part, (columns, width): &Part) -> f64 {
+        match (self.divisor, self.padded) {
+            (Some(divisor), _) => divisor as f64,
+            (None, true) => (height * width) as f64,
+            (None, false) => (rows.len() * columns.len()) as f64,
+        }
     }
 
     /// Calls `f` with the number, rows, columns and divisor of every window.
-    fn each<T: Real>(&self, mut f: impl FnMut(usize, &Range<usize>, &Range<usize>, T)) {
+    fn each(&self, mut f: impl FnMut(usize, &Range<usize>, &Range<usize>, f64)) {
         let mut number = 0;
         for down in &self.parts[0] {
             for across in &self.parts[1] {
@@ -223,53 +220,42 @@ impl Means {
     }
 
     fn forward(&self, ctx: &KernelCtx<'_>, x: RawTensor<'_>, out: RawTensor<'_>) -> Result<()> {
-        let (in_pixels, out_pixels) = (pixels(&x)?, pixels(&out)?);
-        ensure!(x.dtype == out.dtype, "{out:?}: schema and kernel disagree");
         if x.dtype.is_int() {
-            return self.of_integers(ctx, x, out);
-        }
-        reals!(x.dtype, T => {
-            // SAFETY: operands of the call; only its output is written, and each
-            // image has its own part of it.
-            let (from, to) = unsafe { (Sequence::new(x), Sequence::new(out)) };
-            for_images(ctx, &x, in_pixels + out_pixels, |images| {
-                let mut image = vec![T::ZERO; in_pixels];
-                let mut means = vec![T::ZERO; out_pixels];
-                for number in images {
-                    from.load(number * in_pixels, &mut image);
-                    self.each(|window, rows, columns, divisor: T| {
-                        let mut sum = T::ZERO;
-                        for row in rows.clone() {
-                            let row = &image[row * self.width..(row + 1) * self.width];
-                            sum += row[columns.clone()].iter().fold(T::ZERO, |sum, &v| sum + v);
-                        }
-                        // A window that lies in the padding alone has a mean of 0.
-                        let empty = rows.is_empty() || columns.is_empty();
-                        means[window] = if empty { T::ZERO } else { sum / divisor };
-                    });
-                    to.store(number * out_pixels, &means);
-                }
+            // Means of integers are truncated.
+            return self.means(ctx, x, out, |sum: i64, divisor| {
+                sum.checked_div(divisor as i64).unwrap_or(0)
             });
-        });
-        Ok(())
+        }
+        reals!(x.dtype, T => self.means(ctx, x, out, |sum: T, divisor| sum / divisor as T))
     }
 
-    /// Computes the means of integers, which are truncated.
-    fn of_integers(&self, ctx: &KernelCtx<'_>, x: RawTensor<'_>, out: RawTensor<'_>) -> Result<()> {
+    fn means<T: Compute>(
+        &self,
+        ctx: &KernelCtx<'_>,
+        x: RawTensor<'_>,
+        out: RawTensor<'_>,
+        divide: impl Fn(T, f64) -> T + Sync + Send,
+    ) -> Result<()> {
         let (in_pixels, out_pixels) = (pixels(&x)?, pixels(&out)?);
-        // SAFETY: as in `forward`.
+        ensure!(x.dtype == out.dtype, "{out:?}: schema and kernel disagree");
+        // SAFETY: operands of the call; only its output is written, and each image has its own part
+        // of it.
         let (from, to) = unsafe { (Sequence::new(x), Sequence::new(out)) };
         for_images(ctx, &x, in_pixels + out_pixels, |images| {
-            let mut image = vec![0i64; in_pixels];
-            let mut means = vec![0i64; out_pixels];
+            let mut image = vec![T::ZERO; in_pixels];
+            let mut means = vec![T::ZERO; out_pixels];
             for number in images {
                 from.load(number * in_pixels, &mut image);
-                self.each(|window, rows, columns, divisor: f64| {
-                    let row = |row| &image[row * self.width..][columns.clone()];
-                    let sum = rows.clone().flat_map(row).fold(0i64, |a, b| a.wrapping_add(*b));
-                    let is_empty = rows.is_empty() || columns.is_empty();
-                    let divisor = if is_empty { 1 } else { divisor as i64 };
-                    means[window] = sum.checked_div(divisor).unwrap_or(0);
+                self.each(|window, rows, columns, divisor| {
+                    let mut sum = T::ZERO;
+                    for row in rows.clone() {
+                        let row = &image[row * self.width..(row + 1) * self.width];
+                        sum =
+                            sum.plus(row[columns.clone()].iter().fold(T::ZERO, |s, &v| s.plus(v)));
+                    }
+                    // A window that lies in the padding alone has a mean of 0.
+                    let empty = rows.is_empty() || columns.is_empty();
+                    means[window] = if empty { T::ZERO } else { divide(sum, divisor) };
                 });
                 to.store(number * out_pixels, &means);
             }
@@ -281,7 +267,7 @@ impl Means {
         let (in_pixels, out_pixels) = (pixels(&out)?, pixels(&grad)?);
         ensure!(grad.dtype == out.dtype, "{out:?}: schema and kernel disagree");
         reals!(grad.dtype, T => {
-            // SAFETY: as in `forward`.
+            // SAFETY: as in `means`.
             let (from, to) = unsafe { (Sequence::new(grad), Sequence::new(out)) };
             for_images(ctx, &out, in_pixels + out_pixels, |images| {
                 let mut image = vec![T::ZERO; in_pixels];
@@ -289,8 +275,8 @@ impl Means {
                 for number in images {
                     from.load(number * out_pixels, &mut grads);
                     image.fill(T::ZERO);
-                    self.each(|window, rows, columns, divisor: T| {
-                        let part = grads[window] / divisor;
+                    self.each(|window, rows, columns, divisor| {
+                        let part = grads[window] / divisor as T;
                         for row in rows.clone() {
                             let row = &mut image[row * self.width..(row + 1) * self.width];
                             row[columns.clone()].iter_mut().for_each(|v| *v += part);
@@ -304,26 +290,27 @@ impl Means {
     }
 }
 
-/// `avg_pool2d(x; ..)`.
-fn average(ctx: &KernelCtx<'_>) -> Result<()> {
+/// Returns the windows of a call, from images to results.
+fn means(
+    ctx: &KernelCtx<'_>,
+    adaptive: bool,
+    images: &RawTensor<'_>,
+    results: &RawTensor<'_>,
+) -> Result<Means> {
+    match adaptive {
+        true => Ok(Means::adaptive(images, results)),
+        false => Means::windows(ctx, images),
+    }
+}
+
+/// `avg_pool2d(x; ..)` and `_adaptive_avg_pool2d(x; output_size)`.
+fn forward(ctx: &KernelCtx<'_>, adaptive: bool) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
-    Means::windows(ctx, &x)?.forward(ctx, x, out)
+    means(ctx, adaptive, &x, &out)?.forward(ctx, x, out)
 }
 
-/// `avg_pool2d_backward(grad, x; ..)`.
-fn average_backward(ctx: &KernelCtx<'_>) -> Result<()> {
+/// `avg_pool2d_backward(grad, x; ..)` and `_adaptive_avg_pool2d_backward(grad, x)`.
+fn backward(ctx: &KernelCtx<'_>, adaptive: bool) -> Result<()> {
     let (grad, out) = (ctx.operand(0)?, ctx.operand(2)?);
-    Means::windows(ctx, &out)?.backward(ctx, grad, out)
-}
-
-/// `_adaptive_avg_pool2d(x; output_size)`.
-fn adaptive(ctx: &KernelCtx<'_>) -> Result<()> {
-    let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
-    Means::adaptive(&x, &out).forward(ctx, x, out)
-}
-
-/// `_adaptive_avg_pool2d_backward(grad, x)`.
-fn adaptive_backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let (grad, out) = (ctx.operand(0)?, ctx.operand(2)?);
-    Means::adaptive(&out, &grad).backward(ctx, grad, out)
+    means(ctx, adaptive, &out, &grad)?.backward(ctx, grad, out)
 }

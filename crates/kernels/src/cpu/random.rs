@@ -6,9 +6,10 @@ use millstream_types::DType;
 
 use super::Kernel;
 use super::element::{Bool, Element};
+use super::indexed::in_chunks;
 use super::philox::{RandomBits, fraction, long_words};
 use super::random_numbers::{Numbers, Words};
-use super::strided::{BLOCK, CHUNK, Sequence};
+use super::strided::{CHUNK, Sequence};
 use crate::context::{KernelCtx, RawTensor};
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -60,31 +61,33 @@ fn fill<T: Element, const N: usize>(
     if let Some(part) = Numbers::of(ctx, out.shape)? {
         // SAFETY: as below.
         let out = unsafe { Sequence::new(out) };
-        ctx.for_each(count.div_ceil(BLOCK), |block| {
-            let mut buffer = [T::ZERO; CHUNK];
-            let end = count.min((block + 1) * BLOCK);
-            for at in (block * BLOCK..end).step_by(CHUNK) {
-                let values = &mut buffer[..CHUNK.min(end - at)];
-                part.blocks::<N>(at, values.len(), |block, run, within| {
+        in_chunks(
+            ctx,
+            count,
+            || [T::ZERO; CHUNK],
+            |buffer, at, length| {
+                let values = &mut buffer[..length];
+                part.blocks::<N>(at, length, |block, run, within| {
                     values[run].copy_from_slice(&sample(bits.words(block))[within]);
                 });
                 out.store(at, values);
-            }
-        });
+            },
+        );
         return Ok(());
     }
     // SAFETY: the tensor that the call writes; blocks of it are disjoint.
     let out = unsafe { Sequence::new(out) };
-    ctx.for_each(count.div_ceil(BLOCK), |block| {
-        let mut buffer = [T::ZERO; CHUNK];
-        let end = count.min((block + 1) * BLOCK);
-        for at in (block * BLOCK..end).step_by(CHUNK) {
+    in_chunks(
+        ctx,
+        count,
+        || [T::ZERO; CHUNK],
+        |buffer, at, length| {
             for (k, values) in buffer.chunks_exact_mut(N).enumerate() {
                 values.copy_from_slice(&sample(bits.words((at / N + k) as u64)));
             }
-            out.store(at, &buffer[..CHUNK.min(end - at)]);
-        }
-    });
+            out.store(at, &buffer[..length]);
+        },
+    );
     Ok(())
 }
 
@@ -171,15 +174,11 @@ fn bernoulli(ctx: &KernelCtx<'_>) -> Result<()> {
     let words = Words::of(ctx, out.shape, bits)?;
     // SAFETY: the call's operand and output; blocks of the output are disjoint.
     let (x, out) = unsafe { (Sequence::new(x), Sequence::new(out)) };
-    ctx.for_each(count.div_ceil(BLOCK), |block| {
-        let (mut shares, mut drawn) = ([0.0f64; CHUNK], [Bool::new(false); CHUNK]);
-        let end = count.min((block + 1) * BLOCK);
-        for at in (block * BLOCK..end).step_by(CHUNK) {
-            let part = CHUNK.min(end - at);
-            x.load(at, &mut shares[..part]);
-            words.for_each(at, part, |k, word| drawn[k] = Bool::new(is_below(word, shares[k])));
-            out.store(at, &drawn[..part]);
-        }
+    let buffers = || ([0.0f64; CHUNK], [Bool::new(false); CHUNK]);
+    in_chunks(ctx, count, buffers, |(shares, drawn), at, part| {
+        x.load(at, &mut shares[..part]);
+        words.for_each(at, part, |k, word| drawn[k] = Bool::new(is_below(word, shares[k])));
+        out.store(at, &drawn[..part]);
     });
     Ok(())
 }

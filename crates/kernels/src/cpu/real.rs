@@ -66,13 +66,9 @@ macro_rules! reals {
         use millstream_types::DType;
         match $dtype {
             DType::F32 | DType::F16 | DType::BF16 => {
-                type $t = f32;
-                $body
+                $crate::cpu::element::with_type!($t, f32, $body)
             }
-            DType::F64 => {
-                type $t = f64;
-                $body
-            }
+            DType::F64 => $crate::cpu::element::with_type!($t, f64, $body),
             other => anyhow::bail!("expected floats, got {other}: schema and kernel disagree"),
         }
     }};

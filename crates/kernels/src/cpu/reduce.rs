@@ -7,8 +7,9 @@ use millstream_types::element::C128;
 
 use super::complex_functions::{exp, log};
 use super::compute::Compute;
-use super::element::{Bool, Element, compute, float};
+use super::element::{Bool, Element, compute};
 use super::pairwise::interleaved;
+use super::real::reals;
 use super::reduction::{Columns, Reduction, reduce_to};
 use super::vectorised::vectorised;
 use super::{Kernel, Written};
@@ -98,7 +99,7 @@ fn mean(ctx: &KernelCtx<'_>) -> Result<()> {
     if dtype.is_complex() {
         return complex_sum(ctx, 1.0 / length as f64);
     }
-    float!(dtype, T => {
+    reals!(dtype, T => {
         reduce_to(ctx, dtype, &addition::<T>(), &|total: T| total / length as T)
     })
 }

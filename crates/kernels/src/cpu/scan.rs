@@ -1,17 +1,18 @@
 //! Kernels of cumulative sums and products.
 
-use anyhow::{Context, Result, ensure};
-use millstream_ops::args::dimension;
-use millstream_types::Dims;
+use anyhow::{Result, ensure};
 use millstream_types::element::C128;
 
 use super::complex_functions::log_sum;
 use super::compute::Compute;
 use super::copy::convert;
 use super::element::{Element, compute};
-use super::strided::{BLOCK, CHUNK, Sequence};
+use super::indexed::in_ranges;
+use super::lines::with_last;
+use super::strided::{CHUNK, Sequence};
 use super::{Kernel, Written};
 use crate::context::{KernelCtx, RawTensor};
+use crate::data_movement::required_dim;
 
 pub(crate) const KERNELS: &[Kernel] = &[
     ("cumsum", |ctx| {
@@ -52,14 +53,9 @@ fn extrema(ctx: &KernelCtx<'_>, greatest: bool) -> Result<()> {
     let (x, values, indices) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
     let agree = x.shape == values.shape && x.shape == indices.shape;
     ensure!(agree, "{x:?} to {values:?}: schema and kernel disagree");
-    let dim = ctx.attrs().int("dim")?.context("dim: missing; this argument is required")?;
-    let dim = dimension(dim, x.shape.len())?;
-    let last = |of: &[usize]| -> Dims {
-        let others = of.iter().enumerate().filter(|(k, _)| *k != dim).map(|(_, &v)| v);
-        others.chain(of.get(dim).copied()).collect()
-    };
-    let shape = last(x.shape);
-    let strides = [x, values, indices].map(|t| last(t.strides));
+    let dim = required_dim(ctx, x.shape.len())?;
+    let shape = with_last(x.shape, dim);
+    let strides = [x, values, indices].map(|t| with_last(t.strides, dim));
     // SAFETY: operands of the call with permuted dimensions; each line is stored by one thread.
     let sequences = unsafe {
         let of = |t: RawTensor<'_>, k: usize| {
@@ -102,8 +98,7 @@ fn scan(
 ) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
     ensure!(x.shape == out.shape, "{x:?} to {out:?}: schema and kernel disagree");
-    let dim = ctx.attrs().int("dim")?.context("dim: missing; this argument is required")?;
-    let dim = dimension(dim, x.shape.len())?;
+    let dim = required_dim(ctx, x.shape.len())?;
     let from = if x.dtype == out.dtype {
         x
     } else {
@@ -130,12 +125,8 @@ fn lines<T: Element>(
     dim: usize,
     (start, step): Step<T>,
 ) {
-    // With the dimension moved to the end, the elements of a line are consecutive.
-    let last = |of: &[usize]| -> Dims {
-        let others = of.iter().enumerate().filter(|(k, _)| *k != dim).map(|(_, &v)| v);
-        others.chain(of.get(dim).copied()).collect()
-    };
-    let (shape, x_strides, strides) = (last(x.shape), last(x.strides), last(out.strides));
+    let (shape, x_strides, strides) =
+        (with_last(x.shape, dim), with_last(x.strides, dim), with_last(out.strides, dim));
     // SAFETY: operands of the call with permuted dimensions; lines are disjoint, and each is
     // written by one thread.
     let (x, out) = unsafe {
@@ -146,10 +137,9 @@ fn lines<T: Element>(
     };
     let count: usize = shape.iter().product();
     let length = shape.last().copied().unwrap_or(1).max(1);
-    let (lines, at_once) = (count / length, (BLOCK / length).max(1));
-    ctx.for_each(lines.div_ceil(at_once), |task| {
+    in_ranges(ctx, count / length, length, |lines| {
         let mut buffer = [T::ZERO; CHUNK];
-        for line in task * at_once..lines.min((task + 1) * at_once) {
+        for line in lines {
             let mut total = start;
             for at in (0..length).step_by(CHUNK) {
                 let part = &mut buffer[..CHUNK.min(length - at)];

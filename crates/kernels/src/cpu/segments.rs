@@ -3,8 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use millstream_ops::args::choice;
 
-use super::counting::{all, store_all};
-use super::strided::Sequence;
+use super::strided::{Sequence, load_all, store_all};
 use super::{Kernel, Written};
 use crate::context::{KernelCtx, RawTensor};
 
@@ -37,7 +36,7 @@ impl Segments {
         let segments = Segments {
             mode,
             initial: ctx.attrs().float("initial")?,
-            lengths: all(lengths),
+            lengths: load_all(lengths),
             outer: data.shape[..axis].iter().product(),
             count: lengths.shape[axis],
             length: data.shape[axis],
@@ -73,7 +72,7 @@ impl Segments {
 fn reduce(ctx: &KernelCtx<'_>) -> Result<()> {
     let (data, out) = (ctx.operand(0)?, ctx.operand(2)?);
     let segments = Segments::of(ctx, data, ctx.operand(1)?)?;
-    let values: Vec<f64> = all(data);
+    let values: Vec<f64> = load_all(data);
     let mut made = vec![0f64; out.numel()];
     let start = segments.initial.unwrap_or(match segments.mode.as_str() {
         "max" => f64::NEG_INFINITY,
@@ -108,8 +107,9 @@ fn reduce(ctx: &KernelCtx<'_>) -> Result<()> {
 fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
     let (data, made) = (ctx.operand(2)?, ctx.operand(4)?);
     let segments = Segments::of(ctx, data, ctx.operand(3)?)?;
-    let (grads, results): (Vec<f64>, Vec<f64>) = (all(ctx.operand(0)?), all(ctx.operand(1)?));
-    let values: Vec<f64> = all(data);
+    let (grads, results): (Vec<f64>, Vec<f64>) =
+        (load_all(ctx.operand(0)?), load_all(ctx.operand(1)?));
+    let values: Vec<f64> = load_all(data);
     let mut slopes = vec![0f64; values.len()];
     let start = segments.initial.unwrap_or(1.0);
     segments.visit(|number, elements| {
@@ -168,7 +168,7 @@ fn pool(ctx: &KernelCtx<'_>) -> Result<()> {
     let elements: usize = lengths.iter().product();
     let results: usize = counts.iter().product();
     let planes: usize = x.shape[..outer].iter().product();
-    let drawn: Vec<f64> = all(samples);
+    let drawn: Vec<f64> = load_all(samples);
     let wide = x.dtype == millstream_types::DType::F64;
     // SAFETY: operands of the call; each plane of the outputs is stored by one thread.
     let (from, to, at) = unsafe { (Sequence::new(x), Sequence::new(out), Sequence::new(indices)) };

@@ -1,31 +1,44 @@
 //! Kernels of the ops in `millstream_ops::softmax`, by line.
 
-use anyhow::{Context, Result};
-use millstream_ops::args::dimension;
-
 use super::Kernel;
 use super::function::LANES;
 use super::lines::Lines;
 use super::pairwise::sum_of;
 use super::real::{Real, reals};
 use super::vectorised::vectorised;
-use crate::context::KernelCtx;
+use crate::data_movement::required_dim;
+
+/// Returns the kernel that computes each line of the result from those of the inputs.
+macro_rules! by_line {
+    ($function:ident, $count:literal, [$($x:ident),*]) => {
+        |ctx| {
+            let mut inputs = [ctx.operand(0)?; $count];
+            for (k, input) in inputs.iter_mut().enumerate() {
+                *input = ctx.operand(k)?;
+            }
+            let last = inputs[$count - 1];
+            let lines = Lines::new(last.shape, required_dim(ctx, last.shape.len())?);
+            let out = ctx.operand($count)?;
+            // SAFETY: operands of the call; the last is its output, which is new.
+            reals!(last.dtype, T => unsafe {
+                lines.map(ctx, inputs, out, |[$($x),*]: [&[T]; $count], out| {
+                    $function($($x,)* out);
+                })
+            })
+        }
+    };
+}
 
 pub(crate) const KERNELS: &[Kernel] = &[
-    ("_softmax", softmax),
-    ("_log_softmax", log_softmax),
-    ("_softmax_backward_data", softmax_backward),
-    ("_log_softmax_backward_data", log_softmax_backward),
+    ("_softmax", by_line!(softmax_line, 1, [x])),
+    ("_log_softmax", by_line!(log_softmax_line, 1, [x])),
+    ("_softmax_backward_data", by_line!(softmax_line_backward, 2, [grad, y])),
+    ("_log_softmax_backward_data", by_line!(log_softmax_line_backward, 2, [grad, y])),
 ];
 
 /// The number of values of a long line that are compared at once: each comparison waits for the one
 /// before it.
 const ABREAST: usize = 64;
-
-fn lines(ctx: &KernelCtx<'_>, shape: &[usize]) -> Result<Lines> {
-    let dim = ctx.attrs().int("dim")?.context("dim: missing; this argument is required")?;
-    Ok(Lines::new(shape, dimension(dim, shape.len())?))
-}
 
 vectorised! {
     fn softmax_line<T: Real>(x: &[T], out: &mut [T]) {
@@ -76,48 +89,4 @@ fn greatest_of_lanes<T: Real, const N: usize>(line: &[T]) -> T {
         }
     }
     rest.iter().chain(&lanes).fold(-T::INFINITY, |m, &v| v.greater(m))
-}
-
-/// `_softmax(x; dim, half_to_float)`.
-fn softmax(ctx: &KernelCtx<'_>) -> Result<()> {
-    let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
-    let lines = lines(ctx, x.shape)?;
-    // SAFETY: operands of the call; the last is its output, which is new.
-    reals!(x.dtype, T => unsafe {
-        lines.map(ctx, [x], out, |[x]: [&[T]; 1], out| softmax_line(x, out))
-    })
-}
-
-/// `_log_softmax(x; dim, half_to_float)`.
-fn log_softmax(ctx: &KernelCtx<'_>) -> Result<()> {
-    let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
-    let lines = lines(ctx, x.shape)?;
-    // SAFETY: as for `softmax`.
-    reals!(x.dtype, T => unsafe {
-        lines.map(ctx, [x], out, |[x]: [&[T]; 1], out| log_softmax_line(x, out))
-    })
-}
-
-/// `_softmax_backward_data(grad, output; dim, input_dtype)`.
-fn softmax_backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let (grad, y, out) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
-    let lines = lines(ctx, y.shape)?;
-    // SAFETY: as for `softmax`.
-    reals!(y.dtype, T => unsafe {
-        lines.map(ctx, [grad, y], out, |[grad, y]: [&[T]; 2], out| {
-            softmax_line_backward(grad, y, out);
-        })
-    })
-}
-
-/// `_log_softmax_backward_data(grad, output; dim, input_dtype)`.
-fn log_softmax_backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let (grad, y, out) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
-    let lines = lines(ctx, y.shape)?;
-    // SAFETY: as for `softmax`.
-    reals!(y.dtype, T => unsafe {
-        lines.map(ctx, [grad, y], out, |[grad, y]: [&[T]; 2], out| {
-            log_softmax_line_backward(grad, y, out);
-        })
-    })
 }

@@ -5,13 +5,15 @@ use std::cmp::Ordering;
 
 use anyhow::{Result, ensure};
 use millstream_ops::args::dimension;
-use millstream_types::{DType, Dims, Layout};
+use millstream_types::{DType, Layout};
 
 use super::Kernel;
 use super::element::{Element, compute};
+use super::indexed::in_ranges;
+use super::lines::with_last;
 use super::memory::view;
 use super::partial_sort;
-use super::strided::{BLOCK, Sequence};
+use super::strided::Sequence;
 use crate::context::{KernelCtx, RawTensor};
 
 pub(crate) const KERNELS: &[Kernel] = &[("sort", sort), ("argsort", argsort), ("topk", topk)];
@@ -55,14 +57,7 @@ compare_floats! { f32 f64 }
 
 /// Returns the layout with the sorted dimension last.
 fn rows(x: &RawTensor<'_>, dim: usize) -> Result<Layout> {
-    let (mut shape, mut strides) = (Dims::from_slice(x.shape), Dims::from_slice(x.strides));
-    let (length, stride) = match x.shape.len() {
-        0 => (1, 1),
-        _ => (shape.remove(dim), strides.remove(dim)),
-    };
-    shape.push(length);
-    strides.push(stride);
-    Ok(Layout::strided(&shape, &strides, 0)?)
+    Ok(Layout::strided(&with_last(x.shape, dim), &with_last(x.strides, dim), 0)?)
 }
 
 /// The order of equal elements.
@@ -102,12 +97,11 @@ fn sort_rows(
         let (x, indices) = (view(&x, &from), view(&indices, &to));
         (Sequence::new(x), Sequence::new(indices), values.map(|v| Sequence::new(v)))
     };
-    let block = (BLOCK / length).max(1);
     compute!(x.dtype, T => {
-        ctx.for_each(count.div_ceil(block), |number| {
+        in_ranges(ctx, count, length, |lines| {
             let mut row = vec![<T as Element>::ZERO; length];
             let mut order = Vec::with_capacity(length);
-            for at in number * block..count.min((number + 1) * block) {
+            for at in lines {
                 elements.load(at * length, &mut row);
                 row.iter_mut().for_each(|v| *v = v.ordered(x.dtype));
                 order.clear();

@@ -6,6 +6,7 @@
 //!
 //! Long because that code stays in one file.
 
+use anyhow::{Result, ensure};
 use millstream_types::DType;
 
 use super::conversion::convert_dense;
@@ -438,4 +439,21 @@ impl Sequence {
     pub(crate) fn store<T: Element>(&self, from: usize, values: &[T]) {
         self.rows(from, values.len(), |at, row| row.store(0, &values[at..at + row.len()]));
     }
+}
+
+/// Loads all elements of an operand, in row-major order.
+pub(crate) fn load_all<T: Element>(x: RawTensor<'_>) -> Vec<T> {
+    let mut values = vec![T::ZERO; x.numel()];
+    // SAFETY: an operand of the call, only read here.
+    unsafe { Sequence::new(x) }.load(0, &mut values);
+    values
+}
+
+/// Stores all elements of an output, in row-major order.
+pub(crate) fn store_all<T: Element>(out: RawTensor<'_>, values: &[T]) -> Result<()> {
+    let count = values.len();
+    ensure!(out.numel() == count, "{count} elements for {out:?}: schema and kernel disagree");
+    // SAFETY: an output of the call, stored by this thread alone.
+    unsafe { Sequence::new(out) }.store(0, values);
+    Ok(())
 }

@@ -5,9 +5,10 @@ use millstream_ops::args::Scalar;
 use millstream_types::DType;
 
 use super::compute::Compute;
-use super::element::{Element, compute, float, from_scalar};
+use super::element::{Element, compute, computed, from_scalar};
 use super::elementwise::{Bound, Call, CallArgs, ElementwiseOp, Input, common_of};
 use super::function::{one, three};
+use super::real::reals;
 
 /// Kernels that are also registered for the in-place op.
 pub(crate) const KERNELS: &[ElementwiseOp] = &[
@@ -22,18 +23,18 @@ pub(crate) const KERNELS: &[ElementwiseOp] = &[
 
 pub(crate) const NEW: &[ElementwiseOp] = &[("where", choose)];
 
-fn choose(args: &CallArgs<'_>) -> Result<Bound> {
+pub(super) fn choose(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, ["", "self", "other"])?;
     let common = common_of(&call.inputs[1..])?;
-    compute!(common, T => {
+    computed!(common, T => {
         call.bind(common, three(|c: T, x: T, y: T| if c != T::ZERO { x } else { y }))
     })
 }
 
-fn masked_fill(args: &CallArgs<'_>) -> Result<Bound> {
+pub(super) fn masked_fill(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, ["", "", "value"])?;
     let dtype = call.out;
-    compute!(dtype, T => {
+    computed!(dtype, T => {
         call.bind(dtype, three(|x: T, mask: T, value: T| if mask != T::ZERO { value } else { x }))
     })
 }
@@ -62,7 +63,7 @@ fn common_of_numbers(call: &Call<1>, numbers: impl IntoIterator<Item = Scalar>) 
 fn lerp(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, ["", "", "weight"])?;
     let common = common_of(&call.inputs[..2])?;
-    float!(common, T => {
+    reals!(common, T => {
         call.bind(common, three(|x: T, end: T, weight: T| {
             if weight.abs() < 0.5 {
                 x + weight * (end - x)
@@ -85,7 +86,7 @@ fn addcmul(args: &CallArgs<'_>) -> Result<Bound> {
 fn addcdiv(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""; 3])?;
     let (common, value) = (call.common()?, value(args)?);
-    float!(common, T => {
+    reals!(common, T => {
         let value = from_scalar::<T>(value);
         call.bind(common, three(move |x: T, a: T, b: T| x + value * a / b))
     })

@@ -4,10 +4,9 @@ use std::cmp::Ordering;
 
 use anyhow::{Result, ensure};
 
-use super::counting::{all, store_all};
 use super::element::compute;
 use super::sort::Compare;
-use super::strided::Sequence;
+use super::strided::{Sequence, load_all, store_all};
 use super::{Kernel, Written};
 use crate::context::KernelCtx;
 
@@ -33,7 +32,7 @@ fn unique(ctx: &KernelCtx<'_>) -> Result<()> {
     // SAFETY: outputs of the call, stored by this thread alone.
     let (to_values, to_counts) = unsafe { (Sequence::new(values), Sequence::new(counts)) };
     compute!(x.dtype, T => {
-        let elements: Vec<T> = all::<T>(x).into_iter().map(|v| v.ordered(x.dtype)).collect();
+        let elements: Vec<T> = load_all::<T>(x).into_iter().map(|v| v.ordered(x.dtype)).collect();
         let slice = |at: usize| &elements[at * width..(at + 1) * width];
         let mut order: Vec<usize> = (0..count).collect();
         if !consecutive {

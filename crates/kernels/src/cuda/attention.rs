@@ -5,7 +5,7 @@
 //! Scores of f16 and bf16 are f32. Weights are rounded to the dtype of the inputs before the
 //! product, as in every kernel that uses tensor cores.
 
-use std::sync::Arc;
+use std::ffi::CString;
 
 use anyhow::{Result, ensure};
 
@@ -13,33 +13,49 @@ use millstream_ep::cuda::{NativeStream, Scratch};
 use millstream_types::layout::contiguous_strides;
 use millstream_types::{DType, Dims};
 
-use super::gemm::{dense, multiply};
-use super::{KIND, attention_softmax, native, source};
+use super::gemm::{dense, max_scratch, multiply};
+use super::strided::{StridedArgs, StridedOperand, TensorView};
+use super::template::KernelTemplate;
+use super::{Unsupported, native, source};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::optional_inputs::{operands, required};
 use crate::cpu::strided::broadcast_step;
-use crate::registry::KernelRegistry;
 
-pub(super) fn register(kernels: &mut KernelRegistry) {
-    let name = "_scaled_dot_product_flash_attention_for_cpu";
-    kernels.register(KIND, name, Arc::new(forward));
-    kernels.register(KIND, &format!("{name}_backward"), Arc::new(backward));
+pub(super) const KERNELS: &[super::Kernel] = &[
+    ("_scaled_dot_product_flash_attention_for_cpu", forward),
+    ("_scaled_dot_product_flash_attention_for_cpu_backward", backward),
+];
+
+macro_rules! softmax {
+    ($name:literal, $mask:literal) => {
+        KernelTemplate {
+            name: $name,
+            body: concat!(
+                "#define MASK ",
+                $mask,
+                "\n",
+                include_str!("attention.cu"),
+                include_str!(concat!($name, ".cu"))
+            ),
+        }
+    };
 }
 
-/// The maximal bytes of scores in memory, unless one head needs more.
-const MAX_SCORE_BYTES: usize = 256 << 20;
+const SOFTMAX: KernelTemplate = softmax!("attention_softmax", 3);
+const SOFTMAX_BACKWARD: KernelTemplate = softmax!("attention_softmax_backward", 7);
 
-/// The divisor of the device's memory that also limits the scores.
-const MEMORY_SHARE: u64 = 64;
+/// The dtypes of masks. Kernels identify a dtype by its index.
+const MASK_DTYPES: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::BF16];
 
-/// A tensor `[b,h,s,d]` or `[b,h,s]` with its strides.
-#[derive(Clone, Copy)]
-struct Heads {
-    data: *mut u8,
-    dtype: DType,
-    shape: [usize; 4],
-    strides: [usize; 4],
+pub(super) fn sources() -> Vec<(String, CString)> {
+    [SOFTMAX, SOFTMAX_BACKWARD].map(|kernel| kernel.typed_sources(&MASK_DTYPES)).concat()
 }
+
+/// A tensor `[b,h,s,d]` or `[b,h,s]`.
+type Heads = TensorView<4>;
+
+/// Matrices, by batch, by head of k and v, and by head of q that shares it.
+type Matrix = TensorView<5>;
 
 /// The heads that are computed at once: start and length in the batch, and in the heads of k and v.
 #[derive(Clone, Copy)]
@@ -63,15 +79,6 @@ struct AttentionCall<'a> {
     causal: bool,
 }
 
-/// Matrices, by batch, by head of k and v, and by head of q that shares it.
-#[derive(Clone, Copy)]
-struct Matrix {
-    data: *mut u8,
-    dtype: DType,
-    shape: [usize; 5],
-    strides: [usize; 5],
-}
-
 impl Heads {
     fn new(tensor: &RawTensor<'_>) -> Result<Heads> {
         let (mut shape, mut strides) = ([1; 4], [0; 4]);
@@ -82,18 +89,12 @@ impl Heads {
         Ok(Heads { data: tensor.data, dtype: tensor.dtype, shape, strides })
     }
 
-    fn raw(&self) -> RawTensor<'_> {
-        RawTensor { data: self.data, dtype: self.dtype, shape: &self.shape, strides: &self.strides }
-    }
-
     /// Returns the heads of a part. `group_size` of them share one head of k and v.
     fn part(&self, part: Part, group_size: usize) -> Heads {
-        let offset =
-            part.batch.0 * self.strides[0] + part.kv_heads.0 * group_size * self.strides[1];
-        let data = self.data.wrapping_add(offset * self.dtype.size());
-        let mut shape = self.shape;
-        (shape[0], shape[1]) = (part.batch.1, part.kv_heads.1 * group_size);
-        Heads { data, shape, ..*self }
+        let first = part.kv_heads.0 * group_size;
+        let mut heads = self.offset_by([part.batch.0, first, 0, 0]);
+        (heads.shape[0], heads.shape[1]) = (part.batch.1, part.kv_heads.1 * group_size);
+        heads
     }
 
     /// Returns the heads as matrices. `group_size` of them share one head of k and v.
@@ -109,10 +110,6 @@ impl Heads {
 }
 
 impl Matrix {
-    fn raw(&self) -> RawTensor<'_> {
-        RawTensor { data: self.data, dtype: self.dtype, shape: &self.shape, strides: &self.strides }
-    }
-
     fn transposed(mut self) -> Matrix {
         self.shape.swap(3, 4);
         self.strides.swap(3, 4);
@@ -143,14 +140,12 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
         let scores = call.scores(part, computed)?;
         let weights = if computed == dtype { scores } else { call.scores(part, dtype)? };
         let (out, sums) = (out.part(part, call.group_size), sums.part(part, call.group_size));
-        let operands = [scores.raw(), weights.raw(), sums.raw()];
-        let args = call.softmax_args(part, &scores, &operands)?;
         let (score_matrices, weight_matrices) =
             (scores.matrices(call.group_size), weights.matrices(call.group_size));
         // SAFETY: operands of the call and its scratch memory; `out` and `sums` are its outputs.
         unsafe {
             call.multiply(&q, &k.transposed(), &score_matrices)?;
-            attention_softmax::forward(call.native, dtype, &scores.raw(), args)?;
+            call.softmax(&SOFTMAX, part, &[scores, weights, sums])?;
             call.multiply(&weight_matrices, &v, &out.matrices(call.group_size))?;
         }
         call.scratch.release(mark);
@@ -193,16 +188,7 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
             false => (call.scores(part, dtype)?, call.scores(part, dtype)?),
         };
         let (out, sums) = (out.part(part, group_size), sums.part(part, group_size));
-        let operands = [
-            scores.raw(),
-            weight_grad.raw(),
-            weights.raw(),
-            score_grad.raw(),
-            grad.raw(),
-            out.raw(),
-            sums.raw(),
-        ];
-        let args = call.softmax_args(part, &scores, &operands)?;
+        let operands = [scores, weight_grad, weights, score_grad, grad, out, sums];
         let [q_grad, k_grad, v_grad] = grads;
         let q_grad = q_grad.part(part, group_size).matrices(group_size);
         let [k_grad, v_grad] = [k_grad, v_grad].map(|to| to.part(part, 1).matrices(1));
@@ -215,7 +201,7 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
                 &v.transposed(),
                 &weight_grad.matrices(group_size),
             )?;
-            attention_softmax::backward(native, dtype, &scores.raw(), args)?;
+            call.softmax(&SOFTMAX_BACKWARD, part, &operands)?;
             call.multiply(
                 &stacked_transposed(&weights),
                 &grad.matrices(group_size).stacked(),
@@ -258,13 +244,12 @@ impl<'a> AttentionCall<'a> {
         })
     }
 
-    /// Splits the heads into parts that fit into the bound. Each score takes `bytes` bytes.
+    /// Splits the heads into parts that fit into the bound, or of one head. Each score takes
+    /// `bytes` bytes.
     fn parts(&self, bytes: usize) -> Vec<Part> {
-        let share = usize::try_from(self.native.properties().memory / MEMORY_SHARE)
-            .unwrap_or(MAX_SCORE_BYTES);
         let (batch, kv_heads) = (self.k.shape[0], self.k.shape[1]);
         let head = self.group_size * self.q.shape[2] * self.k.shape[2] * bytes;
-        let most = MAX_SCORE_BYTES.min(share) / head.max(1);
+        let most = max_scratch(self.native) / head.max(1);
         let (batches, heads) = match most / kv_heads {
             0 => (1, most.max(1)),
             batches => (batches, kv_heads),
@@ -292,23 +277,37 @@ impl<'a> AttentionCall<'a> {
         Ok(Heads { data, dtype, shape, strides: std::array::from_fn(|k| strides[k]) })
     }
 
-    /// Returns the arguments of the softmax kernels for a part.
-    fn softmax_args(
+    /// Launches a softmax kernel on a part, with a block of threads for each query. The operands
+    /// are the kernel's without the mask; the first holds the scores.
+    ///
+    /// # Safety
+    /// The operands are operands of the call, or in its scratch memory. Two may be the same memory
+    /// if the kernel reads an element of one for the last time before it writes that of the other.
+    unsafe fn softmax(
         &self,
+        kernel: &KernelTemplate,
         part: Part,
-        scores: &Heads,
-        operands: &[RawTensor<'_>],
-    ) -> Result<attention_softmax::AttentionArgs> {
+        operands: &[Heads],
+    ) -> Result<()> {
         let mask = self.mask.map(|mask| mask.part(part, self.group_size));
-        let mask = mask.as_ref().map(Heads::raw);
-        let scaling = (self.scale, self.causal);
-        attention_softmax::AttentionArgs::new(
-            &scores.raw(),
-            self.q.shape[3],
-            scaling,
-            mask,
-            operands,
-        )
+        let mask_dtype = match mask {
+            None => -1,
+            Some(Heads { dtype, .. }) => {
+                let known = MASK_DTYPES.iter().position(|known| *known == dtype);
+                known.ok_or_else(|| Unsupported::of(dtype.name()))? as i64
+            }
+        };
+        let shape = operands[0].shape;
+        let mask = mask.unwrap_or(operands[0]);
+        let operands: Vec<StridedOperand<'_>> =
+            operands.iter().chain([&mask]).map(|heads| StridedOperand::new(heads.raw())).collect();
+        let integers = [i64::from(self.causal), mask_dtype, self.q.shape[3] as i64];
+        let mut args = StridedArgs::new(&shape, StridedArgs::KEEP_DIMENSIONS, &operands)?
+            .integers(&integers)?
+            .scalars(&[self.scale]);
+        args.count = shape[..3].iter().product::<usize>() as u64;
+        // SAFETY: the caller's promise.
+        unsafe { kernel.launch_blocks(self.native, self.q.dtype, args.count, args) }
     }
 
     /// Copies heads to dense scratch memory.

@@ -5,61 +5,16 @@ use std::ffi::CString;
 use anyhow::{Result, ensure};
 
 use millstream_ep::cuda::NativeStream;
-use millstream_types::DType;
-use millstream_types::layout::contiguous_strides;
+use millstream_types::Dims;
 
-use super::args::{ElementwiseArgs, MemoryRange};
-use super::{Unsupported, launch, source};
+use super::strided::{StridedArgs, StridedOperand};
+use super::template::{KernelTemplate, template};
 use crate::context::RawTensor;
 
-/// The threads of a block. Thread k adds the elements k, k + THREADS, k + 2 · THREADS, ….
-const THREADS: usize = 256;
+const CHANNEL_SUM: KernelTemplate = template!("channel_sum");
 
-fn name(dtype: DType) -> String {
-    format!("ms_channel_sum__{}", dtype.name())
-}
-
-/// Returns the source of the kernel. A block for each element of the result, operand 1, sums the
-/// last dimensions of operand 0. Its first dimension is that of the result.
-fn source_of(dtype: DType) -> Result<CString> {
-    if !dtype.is_float() {
-        return Err(Unsupported::of(dtype.name()));
-    }
-    let (element, computed) = (source::element(dtype), source::element(source::computed(dtype)));
-    let name = name(dtype);
-    let body = format!(
-        r#"typedef {element} E;
-typedef {computed} T;
-extern "C" __global__ void {name}(const ElementwiseArgs args) {{
-    __shared__ T sums[{THREADS}];
-    u64 length = args.count / gridDim.x;
-    T sum = 0;
-    for (u64 index = threadIdx.x; index < length; index += {THREADS}) {{
-        u64 at[2];
-        offsets(args, blockIdx.x * length + index, at);
-        const E* from = (const E*)args.operand[0].data + at[0];
-        sum += load(from);
-    }}
-    sums[threadIdx.x] = sum;
-    // The order of the additions is fixed.
-    for (unsigned half = {THREADS} / 2; half > 0; half /= 2) {{
-        __syncthreads();
-        if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
-    }}
-    if (threadIdx.x == 0) {{
-        E* to = (E*)args.operand[1].data + blockIdx.x * (u64)args.integers[0];
-        store(to, sums[0]);
-    }}
-}}
-"#
-    );
-    source::with_prelude(&body)
-}
-
-/// Returns all sources with their names.
 pub(super) fn sources() -> Vec<(String, CString)> {
-    let all = DType::REAL.into_iter();
-    all.filter_map(|dtype| Some((name(dtype), source_of(dtype).ok()?))).collect()
+    CHANNEL_SUM.typed_sources(super::SAMPLE_FLOATS)
 }
 
 /// Sums `[n,c,..]` over all dimensions but the second.
@@ -83,18 +38,16 @@ pub(super) unsafe fn channel_sum(
         // SAFETY: the caller's promise; a new result of one dimension is dense.
         return unsafe { native.fill(out.data, 0, bytes) };
     }
-    let (mut shape, mut strides) = (x.shape.to_vec(), x.strides.to_vec());
+    let (mut shape, mut strides) = (Dims::from_slice(x.shape), Dims::from_slice(x.strides));
     shape.swap(0, 1);
     strides.swap(0, 1);
-    let transposed = RawTensor { shape: &shape, strides: &strides, ..x };
-    // The second operand only defines the iteration space; its memory is replaced below.
-    let dense = contiguous_strides(&shape)?;
-    let mut args =
-        ElementwiseArgs::new(&[transposed, RawTensor { strides: &dense, ..transposed }], &[])?;
-    let memory = MemoryRange::of(&out);
-    args.operand[1].memory = memory;
-    args.integers[0] = out.strides[0] as i64;
-    let (name, dtype) = (name(x.dtype), x.dtype);
+    let along_channels =
+        shape.iter().enumerate().map(|(k, _)| if k == 0 { out.strides[0] } else { 0 });
+    let operands = [
+        StridedOperand::with_strides(x, strides),
+        StridedOperand::with_strides(out, along_channels),
+    ];
+    let args = StridedArgs::new(&shape, 1, &operands)?.integers(&[shape[0] as i64])?;
     // SAFETY: the kernel reads the first operand and writes the second one, as the caller promises.
-    unsafe { launch::launch_blocks(native, &name, || source_of(dtype), out.shape[0] as u32, args) }
+    unsafe { CHANNEL_SUM.launch_blocks(native, x.dtype, shape[0] as u64, args) }
 }

@@ -8,33 +8,22 @@
 //!
 //! Long because the three products share the chunks of columns and the views of their operands.
 
-use std::sync::Arc;
-
 use anyhow::{Context, Result, ensure};
 
 use millstream_ep::cuda::{NativeStream, Scratch};
-use millstream_ops::checks;
 use millstream_ops::conv::{Conv, SPATIAL_DIMS};
 use millstream_types::layout::contiguous_strides;
 use millstream_types::{DType, Dims};
 
-use super::gemm::{dense, multiply};
-use super::im2col::{Columns, Images, col2im, im2col, summed};
-use super::{KIND, channel_sum, copy, native};
+use super::gemm::{dense, max_scratch, multiply};
+use super::im2col::{Images, col2im, im2col, summed};
+use super::strided::TensorView;
+use super::{channel_sum, copy, native};
 use crate::context::{KernelCtx, RawTensor};
-use crate::cpu::optional_inputs::{operands, required};
-use crate::registry::KernelRegistry;
+use crate::cpu::optional_inputs::{gradient_operands, operands, required};
 
-pub(super) fn register(kernels: &mut KernelRegistry) {
-    kernels.register(KIND, "convolution", Arc::new(forward));
-    kernels.register(KIND, "convolution_backward", Arc::new(backward));
-}
-
-/// The maximal bytes of columns in memory, unless one position or one channel needs more.
-const MAX_COLUMN_BYTES: usize = 256 << 20;
-
-/// The divisor of the device's memory that also limits the columns.
-const MEMORY_SHARE: u64 = 64;
+pub(super) const KERNELS: &[super::Kernel] =
+    &[("convolution", forward), ("convolution_backward", backward)];
 
 /// A call: its native stream, its scratch memory, and the convolution.
 struct ConvCall<'a> {
@@ -46,17 +35,14 @@ struct ConvCall<'a> {
     dtype: DType,
 }
 
-/// A map or image whose spatial dimensions can be iterated as one.
-#[derive(Clone, Copy)]
-struct FlatTensor {
-    data: *mut u8,
-    dtype: DType,
-    /// The strides by number, channel and position, in elements.
-    strides: [usize; 3],
-}
+/// Matrices, one per image and group.
+type Matrix = TensorView<4>;
 
-/// Returns the stride of all spatial dimensions of `[n,c,..]` iterated as one, if there is one.
-fn spatial_stride(tensor: &RawTensor<'_>) -> Option<usize> {
+/// A map by image, channel and position.
+type FlatMap = TensorView<3>;
+
+/// Returns `[n,c,..]` with its spatial dimensions as one, if its strides allow it.
+fn flat(tensor: &RawTensor<'_>) -> Option<FlatMap> {
     let mut joined: Option<(usize, usize)> = None;
     for (&length, &stride) in tensor.shape.iter().zip(tensor.strides).skip(2).rev() {
         joined = match joined {
@@ -66,7 +52,13 @@ fn spatial_stride(tensor: &RawTensor<'_>) -> Option<usize> {
             Some(_) => return None,
         };
     }
-    Some(joined.map_or(1, |(_, stride)| stride))
+    let (positions, stride) = joined.unwrap_or((1, 1));
+    Some(FlatMap {
+        data: tensor.data,
+        dtype: tensor.dtype,
+        shape: [tensor.shape[0], tensor.shape[1], positions],
+        strides: [tensor.strides[0], tensor.strides[1], stride],
+    })
 }
 
 /// `convolution(x, weight, bias?; ..)`.
@@ -89,15 +81,8 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
 
 /// `convolution_backward(grad, x, weight; ..)`.
 fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    let (grad, x, weight) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
-    let mut at = 3;
-    let mut outs = [None; 3];
-    for (out, wanted) in outs.iter_mut().zip(checks::mask(ctx.attrs(), 3)?) {
-        if wanted {
-            *out = Some(ctx.operand(at)?);
-            at += 1;
-        }
-    }
+    let ([grad, x, weight], outs) = gradient_operands::<3>(ctx)?;
+    let (grad, x, weight) = (required(grad)?, required(x)?, required(weight)?);
     // SAFETY: operands of the call; the last ones are its outputs.
     unsafe {
         let mut call = ConvCall::new(ctx, x, weight)?;
@@ -145,22 +130,10 @@ impl<'a> ConvCall<'a> {
         Ok(ConvCall { native, scratch, conv, weight: data, dtype: x.dtype })
     }
 
-    /// Returns the number of kernel positions.
-    fn kernel_size(&self) -> usize {
-        self.conv.kernel.iter().product()
-    }
-
-    /// Returns the number of positions of the map.
-    fn map_size(&self) -> usize {
-        self.conv.map.iter().product()
-    }
-
     /// Returns the number of images to process at once, and the number of `parts` of each, so that
-    /// the columns fit into the bound. Each part needs columns of `bytes` bytes.
+    /// the columns fit into the bound: at least one part. Each needs columns of `bytes` bytes.
     fn chunk(&self, bytes: usize, parts: usize) -> (usize, usize) {
-        let share = usize::try_from(self.native.properties().memory / MEMORY_SHARE)
-            .unwrap_or(MAX_COLUMN_BYTES);
-        let most = MAX_COLUMN_BYTES.min(share) / bytes.max(1);
+        let most = max_scratch(self.native) / bytes.max(1);
         match most / parts.max(1) {
             0 => (1, most.max(1)),
             images => (images.min(self.conv.batch.max(1)), parts),
@@ -169,41 +142,45 @@ impl<'a> ConvCall<'a> {
 
     /// Returns `count` images of a tensor from image `number` on, with all channels of each group.
     fn images(&self, tensor: &RawTensor<'_>, number: usize, count: usize) -> Images {
-        let group_channels = self.conv.image_channels;
-        let mut strides = [0; 3 + SPATIAL_DIMS];
-        (strides[0], strides[2]) = (tensor.strides[0], tensor.strides[1]);
-        strides[1] = group_channels * tensor.strides[1];
+        let Conv { groups, image_channels, image, .. } = self.conv;
+        let [mut shape, mut strides] = [[1; 3 + SPATIAL_DIMS], [0; 3 + SPATIAL_DIMS]];
+        shape[..3].copy_from_slice(&[count, groups, image_channels]);
+        shape[3..].copy_from_slice(&image);
+        let (of_image, of_channel) = (tensor.strides[0], tensor.strides[1]);
+        strides[..3].copy_from_slice(&[of_image, image_channels * of_channel, of_channel]);
         let positions = &tensor.strides[2..];
         strides[3 + SPATIAL_DIMS - positions.len()..].copy_from_slice(positions);
-        let data = tensor.data.wrapping_add(number * strides[0] * tensor.dtype.size());
-        Images { data, dtype: tensor.dtype, count, group_channels, strides }
+        let images = Images { data: tensor.data, dtype: tensor.dtype, shape, strides };
+        images.offset_by([number, 0, 0, 0, 0, 0])
     }
 
-    /// Returns a tensor with its spatial dimensions as one, copied if its strides do not allow it.
+    /// Returns a map with its spatial dimensions as one, copied if its strides do not allow it.
     ///
     /// # Safety
-    /// `tensor` is an operand of the call.
-    unsafe fn flat(&mut self, tensor: &RawTensor<'_>) -> Result<FlatTensor> {
-        if let Some(position_stride) = spatial_stride(tensor) {
-            let strides = [tensor.strides[0], tensor.strides[1], position_stride];
-            return Ok(FlatTensor { data: tensor.data, dtype: tensor.dtype, strides });
+    /// `map` is an operand of the call.
+    unsafe fn flat(&mut self, map: &RawTensor<'_>) -> Result<FlatMap> {
+        if let Some(flat) = flat(map) {
+            return Ok(flat);
         }
         // SAFETY: the caller's promise.
-        let data = unsafe { dense(self.native, &mut self.scratch, tensor)? };
-        let strides = contiguous_strides(tensor.shape)?;
-        let position_stride =
-            spatial_stride(&RawTensor { data, strides: &strides, ..*tensor }).unwrap_or(1);
-        Ok(FlatTensor {
-            data,
-            dtype: tensor.dtype,
-            strides: [strides[0], strides[1], position_stride],
-        })
+        let data = unsafe { dense(self.native, &mut self.scratch, map)? };
+        let strides = contiguous_strides(map.shape)?;
+        flat(&RawTensor { data, strides: &strides, ..*map }).context("a copy is dense")
     }
 
-    /// Returns whether the columns of an image are the image itself.
-    fn is_pointwise(&self) -> bool {
-        let Conv { kernel, stride, padding, .. } = &self.conv;
-        kernel.iter().chain(stride).all(|&v| v == 1) && padding.iter().all(|&v| v == 0)
+    /// Returns matrices of a map, from image `number` and position `first` on: `count` images with
+    /// `positions` positions each.
+    fn part(
+        &self,
+        map: &FlatMap,
+        [number, first]: [usize; 2],
+        [count, positions]: [usize; 2],
+    ) -> Matrix {
+        let Conv { groups, map_channels, .. } = self.conv;
+        let FlatMap { data, dtype, strides: [image, channel, position], .. } =
+            map.offset_by([number, 0, first]);
+        let strides = [image, map_channels * channel, channel, position];
+        Matrix { data, dtype, shape: [count, groups, map_channels, positions], strides }
     }
 
     /// Computes the map from the image.
@@ -217,14 +194,9 @@ impl<'a> ConvCall<'a> {
         map: RawTensor<'_>,
     ) -> Result<()> {
         let Conv { batch, groups, image_channels, map_channels, .. } = self.conv;
-        let (kernel, all, size) = (self.kernel_size(), self.map_size(), self.dtype.size());
-        let column = image_channels * kernel;
-        let to = spatial_stride(&map).context("a new map is dense")?;
-        let to = FlatTensor {
-            data: map.data,
-            dtype: map.dtype,
-            strides: [map.strides[0], map.strides[1], to],
-        };
+        let (all, size) = (self.conv.map_size(), self.dtype.size());
+        let column = image_channels * self.conv.kernel_size();
+        let to = flat(&map).context("a new map is dense")?;
         if let Some(bias) = bias {
             let mut shape = Dims::from_elem(1, map.shape.len());
             let mut strides = Dims::from_elem(0, map.shape.len());
@@ -240,46 +212,34 @@ impl<'a> ConvCall<'a> {
             shape: [1, groups, map_channels, column],
             strides: [0, map_channels * column, column, 1],
         };
-        let (images, parts) = match self.is_pointwise() && spatial_stride(&image).is_some() {
-            true => (batch.max(1), all),
-            false => self.chunk(groups * column * size, all),
+        // The columns of a pointwise convolution are the image itself.
+        let pointwise = flat(&image).filter(|_| self.conv.is_pointwise());
+        let (images, parts) = match pointwise {
+            Some(_) => (batch.max(1), all),
+            None => self.chunk(groups * column * size, all),
         };
-        let pointwise = self.is_pointwise().then(|| spatial_stride(&image)).flatten();
-        let bytes = images * groups * column * parts * size;
-        let columns = if pointwise.is_some() { image.data } else { self.scratch.take(bytes)? };
+        let columns = match pointwise {
+            Some(image) => image.data,
+            None => self.scratch.take(images * groups * column * parts * size)?,
+        };
         for number in (0..batch).step_by(images) {
             let count = images.min(batch - number);
             for first in (0..all).step_by(parts) {
                 let positions = parts.min(all - first);
-                let from = match pointwise {
-                    Some(position_stride) => Matrix {
-                        data: image.data,
-                        dtype: self.dtype,
-                        shape: [count, groups, column, positions],
-                        strides: [
-                            image.strides[0],
-                            image_channels * image.strides[1],
-                            image.strides[1],
-                            position_stride,
-                        ],
-                    },
-                    None => {
-                        let step = groups * column * positions;
-                        let unfolded =
-                            Columns { data: columns, first, positions, row: positions, step };
-                        let images = self.images(&image, number, count);
-                        // SAFETY: the caller's promise; the columns are scratch memory of the call.
-                        unsafe { im2col(self.native, &self.conv, &images, &unfolded)? };
-                        Matrix {
-                            data: columns,
-                            dtype: self.dtype,
-                            shape: [count, groups, column, positions],
-                            strides: [step, column * positions, positions, 1],
-                        }
+                let strides = match pointwise {
+                    Some(FlatMap { strides: [image, channel, position], .. }) => {
+                        [image, image_channels * channel, channel, position]
                     }
+                    None => [groups * column * positions, column * positions, positions, 1],
                 };
-                let out =
-                    to.part(&self.conv, number, first, [count, groups, map_channels, positions]);
+                let shape = [count, groups, column, positions];
+                let from = Matrix { data: columns, dtype: self.dtype, shape, strides };
+                if pointwise.is_none() {
+                    let images = self.images(&image, number, count);
+                    // SAFETY: the caller's promise; the columns are scratch memory of the call.
+                    unsafe { im2col(self.native, &self.conv, &images, first, &from)? };
+                }
+                let out = self.part(&to, [number, first], [count, positions]);
                 // SAFETY: as above.
                 unsafe { self.multiply(&weight, &from, &out, beta)? };
             }
@@ -298,55 +258,43 @@ impl<'a> ConvCall<'a> {
         image: RawTensor<'_>,
     ) -> Result<()> {
         let Conv { batch, groups, image_channels, map_channels, .. } = self.conv;
-        let (kernel, all, computed) = (self.kernel_size(), self.map_size(), summed(self.dtype));
-        let column = image_channels * kernel;
+        let (kernel, all) = (self.conv.kernel_size(), self.conv.map_size());
+        let (column, computed) = (image_channels * kernel, summed(self.dtype));
         // SAFETY: the caller's promise.
         let from = unsafe { self.flat(&map)? };
-        let bias = match bias {
-            Some(bias) if bias.strides != [1] => {
-                // SAFETY: as above.
-                Some(unsafe { dense(self.native, &mut self.scratch, &bias)? })
-            }
-            bias => bias.map(|bias| bias.data),
-        };
         let size = computed.size();
-        let (images, group_channels) = self.chunk(groups * kernel * all * size, image_channels);
-        let columns = self.scratch.take(images * groups * group_channels * kernel * all * size)?;
+        let (images, channels) = self.chunk(groups * kernel * all * size, image_channels);
+        let columns = self.scratch.take(images * groups * channels * kernel * all * size)?;
         for number in (0..batch).step_by(images) {
             let count = images.min(batch - number);
-            for first in (0..image_channels).step_by(group_channels) {
-                let group_channels = group_channels.min(image_channels - first);
-                let rows = group_channels * kernel;
+            for first in (0..image_channels).step_by(channels) {
+                let channels = channels.min(image_channels - first);
+                let rows = channels * kernel;
                 let weight = Matrix {
                     data: self.weight.wrapping_add(first * kernel * self.dtype.size()),
                     dtype: self.dtype,
                     shape: [1, groups, rows, map_channels],
                     strides: [0, map_channels * column, 1, column],
                 };
-                let from = from.part(&self.conv, number, 0, [count, groups, map_channels, all]);
+                let from = self.part(&from, [number, 0], [count, all]);
                 let out = Matrix {
                     data: columns,
                     dtype: computed,
                     shape: [count, groups, rows, all],
                     strides: [groups * rows * all, rows * all, all, 1],
                 };
-                let unfolded = Columns {
-                    data: columns,
-                    first: 0,
-                    positions: all,
-                    row: all,
-                    step: out.strides[0],
-                };
-                let mut selected = self.images(&image, number, count);
-                selected.group_channels = group_channels;
-                selected.data =
-                    selected.data.wrapping_add(first * image.strides[1] * image.dtype.size());
-                let bias = bias.map(|data| data.wrapping_add(first * self.dtype.size()));
+                let mut selected =
+                    self.images(&image, number, count).offset_by([0, 0, first, 0, 0, 0]);
+                selected.shape[2] = channels;
+                let bias = bias.map(|RawTensor { data, dtype, strides, .. }| {
+                    let strides = [image_channels * strides[0], strides[0]];
+                    TensorView { data, dtype, shape: [groups, channels], strides }
+                        .offset_by([0, first])
+                });
                 // SAFETY: the caller's promise; the columns are scratch memory of the call.
                 unsafe {
                     self.multiply(&weight, &from, &out, 0.0)?;
-                    let bias = bias.map(|data| (data, image_channels));
-                    col2im(self.native, &self.conv, &unfolded, bias, &selected)?;
+                    col2im(self.native, &self.conv, &out, bias.as_ref(), &selected)?;
                 }
             }
         }
@@ -364,8 +312,8 @@ impl<'a> ConvCall<'a> {
         out: RawTensor<'_>,
     ) -> Result<()> {
         let Conv { batch, groups, image_channels, map_channels, .. } = self.conv;
-        let (kernel, all, size) = (self.kernel_size(), self.map_size(), self.dtype.size());
-        let column = image_channels * kernel;
+        let (all, size) = (self.conv.map_size(), self.dtype.size());
+        let column = image_channels * self.conv.kernel_size();
         if batch == 0 {
             // SAFETY: the caller's promise; a new result is dense.
             return unsafe { self.native.fill(out.data, 0, out.numel() * size) };
@@ -396,20 +344,23 @@ impl<'a> ConvCall<'a> {
             for first in (0..all).step_by(parts) {
                 let positions = parts.min(all - first);
                 let row = count * positions;
-                let unfolded = Columns { data: columns, first, positions, row, step: positions };
+                let unfolded = Matrix {
+                    data: columns,
+                    dtype: self.dtype,
+                    shape: [count, groups, column, positions],
+                    strides: [positions, column * row, row, 1],
+                };
                 let images = self.images(&image, number, count);
-                let part =
-                    from.part(&self.conv, number, first, [count, groups, map_channels, positions]);
+                let part = self.part(&from, [number, first], [count, positions]);
                 // SAFETY: the caller's promise; columns and the packed map are scratch memory of
                 // the call.
                 unsafe {
-                    im2col(self.native, &self.conv, &images, &unfolded)?;
+                    im2col(self.native, &self.conv, &images, first, &unfolded)?;
                     let map = part.side_by_side(self.native, packed_map)?;
                     let columns = Matrix {
-                        data: columns,
-                        dtype: self.dtype,
                         shape: [1, groups, row, column],
                         strides: [0, column * row, 1, row],
+                        ..unfolded
                     };
                     self.multiply(&map, &columns, &sum, beta)?;
                 }
@@ -436,30 +387,7 @@ impl<'a> ConvCall<'a> {
     }
 }
 
-impl FlatTensor {
-    /// Returns a part of a map, from image `number` and position `first` on. `shape` holds the
-    /// numbers of images, groups, channels of a group, and positions.
-    fn part(&self, conv: &Conv, number: usize, first: usize, shape: [usize; 4]) -> Matrix {
-        let [image_stride, channel, position_stride] = self.strides;
-        let offset = (number * image_stride + first * position_stride) * self.dtype.size();
-        let strides = [image_stride, conv.map_channels * channel, channel, position_stride];
-        Matrix { data: self.data.wrapping_add(offset), dtype: self.dtype, shape, strides }
-    }
-}
-
-/// Matrices, one per image and group.
-struct Matrix {
-    data: *mut u8,
-    dtype: DType,
-    shape: [usize; 4],
-    strides: [usize; 4],
-}
-
 impl Matrix {
-    fn raw(&self) -> RawTensor<'_> {
-        RawTensor { data: self.data, dtype: self.dtype, shape: &self.shape, strides: &self.strides }
-    }
-
     /// Returns the matrices of all images of a group side by side. Copies them to `data` if there
     /// are several.
     ///

@@ -1,7 +1,5 @@
 //! Copies and casts: by the device's copy engines if tensors are dense, else by a kernel.
 
-use std::sync::Arc;
-
 use anyhow::Result;
 
 use millstream_ep::cuda::NativeStream;
@@ -10,25 +8,23 @@ use millstream_types::layout::contiguous_strides;
 
 use super::overlap::OverlapCopies;
 use super::source::{Elementwise, computed};
-use super::{KIND, Unsupported, create, elementwise, native};
+use super::{Unsupported, create, elementwise, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::elementwise::Input;
 use crate::cpu::memory::{bits, is_same};
 use crate::data_movement::CopyPrimitives;
-use crate::registry::KernelRegistry;
 
 /// The primitives of [`data_movement`](crate::data_movement) on this kind of device.
 pub(super) const COPY_PRIMITIVES: CopyPrimitives =
     CopyPrimitives { copy: convert, fill: create::fill };
 
-/// Registers the kernels.
-pub(super) fn register(kernels: &mut KernelRegistry) {
-    for op in ["copy", "clone", "cast"] {
-        kernels.register(KIND, op, Arc::new(copy));
-    }
-    kernels.register(KIND, "copy_", Arc::new(copy_in_place));
-    kernels.register(KIND, "reshape", Arc::new(reshape));
-}
+pub(super) const KERNELS: &[super::Kernel] = &[
+    ("copy", copy),
+    ("clone", copy),
+    ("cast", copy),
+    ("copy_", copy_in_place),
+    ("reshape", reshape),
+];
 
 /// `copy` and `clone` between any two memories that the device can access, and `cast`.
 fn copy(ctx: &KernelCtx<'_>) -> Result<()> {
@@ -104,17 +100,7 @@ pub(super) unsafe fn strided(
 /// # Errors
 /// None: the op is in the table.
 pub(super) fn cast_kernel(from: DType, to: DType) -> Result<Elementwise<'static>> {
-    Ok(Elementwise {
-        op: "cast",
-        variant: "",
-        inputs: Vec::new(),
-        common: from,
-        rounded: false,
-        out: to,
-        computed: computed(from),
-        function: elementwise::function("cast")?.variants[0].1,
-        wide: false,
-    })
+    elementwise::plain("cast", from, to, computed(from))
 }
 
 /// Copies the call's first operand to its second if both are dense, row-major, and of one dtype.

@@ -1,40 +1,18 @@
 //! Tensors from numbers.
 
-use std::sync::Arc;
-
 use anyhow::{Context, Result};
 
 use millstream_ops::args::Scalar;
 use millstream_types::DType;
 
-use super::source::{Elementwise, computed};
-use super::{KIND, elementwise, native};
+use super::elementwise::{plain, run};
+use super::native;
+use super::source::computed;
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::elementwise::Input;
-use crate::registry::KernelRegistry;
 
-/// Registers the kernels.
-pub(super) fn register(kernels: &mut KernelRegistry) {
-    kernels.register(KIND, "full", Arc::new(full));
-    kernels.register(KIND, "fill", Arc::new(full));
-    kernels.register(KIND, "arange", Arc::new(arange));
-    kernels.register(KIND, "scrub", Arc::new(scrub));
-}
-
-/// Returns a kernel without tensor inputs that computes in the given type.
-fn kernel(op: &'static str, out: DType, computed: DType) -> Result<Elementwise<'static>> {
-    Ok(Elementwise {
-        op,
-        variant: "",
-        inputs: Vec::new(),
-        common: out,
-        rounded: false,
-        out,
-        computed,
-        function: elementwise::function(op)?.variants[0].1,
-        wide: false,
-    })
-}
+pub(super) const KERNELS: &[super::Kernel] =
+    &[("full", full), ("fill", full), ("arange", arange), ("scrub", scrub)];
 
 /// Sets all elements of `x` to a value.
 pub(super) fn fill(ctx: &KernelCtx<'_>, x: RawTensor<'_>, value: Scalar) -> Result<()> {
@@ -42,13 +20,14 @@ pub(super) fn fill(ctx: &KernelCtx<'_>, x: RawTensor<'_>, value: Scalar) -> Resu
     let shape: Vec<usize> =
         x.shape.iter().zip(x.strides).map(|(&d, &s)| if s == 0 { d.min(1) } else { d }).collect();
     let x = RawTensor { shape: &shape, ..x };
-    let kernel = kernel("full", x.dtype, computed(x.dtype))?;
-    elementwise::run(ctx, kernel, &[Input::Number(value)], x, &[])
+    let kernel = plain("full", x.dtype, x.dtype, computed(x.dtype))?;
+    run(ctx, kernel, &[Input::Number(value)], x, &[])
 }
 
 /// `fill(x; value)` and `full`, whose only operand is its output.
 fn full(ctx: &KernelCtx<'_>) -> Result<()> {
-    let value = Scalar::of(ctx.attrs(), "value")?.context("value: expected, and not given")?;
+    let value =
+        Scalar::of(ctx.attrs(), "value")?.context("value: missing; this argument is required")?;
     fill(ctx, ctx.operand(0)?, value)
 }
 
@@ -59,7 +38,7 @@ fn arange(ctx: &KernelCtx<'_>) -> Result<()> {
     let scalars = [number("start", 0)?, number("step", 1)?];
     let out = ctx.operand(0)?;
     let computed = if out.dtype.is_float() { DType::F64 } else { DType::I64 };
-    elementwise::run(ctx, kernel("arange", out.dtype, computed)?, &[], out, &scalars)
+    run(ctx, plain("arange", out.dtype, out.dtype, computed)?, &[], out, &scalars)
 }
 
 /// Sets all bits of the workspace.

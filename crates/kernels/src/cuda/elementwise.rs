@@ -21,7 +21,7 @@ use super::overlap::OverlapCopies;
 use super::source::{Elementwise, computed};
 use super::{Unsupported, launch, native};
 use crate::context::{KernelCtx, RawTensor};
-use crate::cpu::element::from_scalar;
+use crate::cpu::element::{from_scalar, greatest_finite};
 use crate::cpu::elementwise::{Input, Promoted, common_of};
 use crate::cpu::memory::is_same;
 use crate::cpu::unsigned::scalar_for;
@@ -85,7 +85,7 @@ impl Function {
             },
             "nan_to_num" if !common.is_float() => "whole",
             "nan_to_num" => {
-                let most = most(*common);
+                let most = greatest_finite(*common);
                 let number = |name, default| {
                     anyhow::Ok(Scalar::Float(attrs.float(name)?.unwrap_or(default)))
                 };
@@ -110,16 +110,6 @@ impl Function {
             _ => "",
         };
         Ok(Variant { name, scalars })
-    }
-}
-
-/// Returns the greatest finite number of a dtype.
-fn most(dtype: DType) -> f64 {
-    match dtype {
-        DType::F16 => half::f16::MAX.to_f64(),
-        DType::BF16 => half::bf16::MAX.to_f64(),
-        DType::F32 => f64::from(f32::MAX),
-        _ => f64::MAX,
     }
 }
 
@@ -182,6 +172,21 @@ pub(super) fn describe<T: Promoted + Copy>(
         wide: false,
     };
     Ok((kernel, chosen.scalars))
+}
+
+/// Returns the kernel of an op that has one variant, without the dtypes of its inputs.
+///
+/// # Errors
+/// The op is not in the table.
+pub(super) fn plain(
+    op: &'static str,
+    common: DType,
+    out: DType,
+    computed: DType,
+) -> Result<Elementwise<'static>> {
+    let function = function(op)?.variants[0].1;
+    let (variant, inputs, rounded, wide) = ("", Vec::new(), false, false);
+    Ok(Elementwise { op, variant, inputs, common, rounded, out, computed, function, wide })
 }
 
 impl Kernel for Op {
@@ -383,18 +388,8 @@ pub(super) fn sources() -> Vec<(String, CString)> {
             });
         }
     }
-    if let Ok(sum) = function("add") {
-        add(Elementwise {
-            op: "add",
-            variant: "",
-            inputs: vec![Some(I32), Some(F16)],
-            common: F16,
-            rounded: false,
-            out: F16,
-            computed: F32,
-            function: sum.variants[0].1,
-            wide: true,
-        });
+    if let Ok(sum) = plain("add", F16, F16, F32) {
+        add(Elementwise { inputs: vec![Some(I32), Some(F16)], wide: true, ..sum });
     }
     all
 }

@@ -4,7 +4,6 @@
 
 use std::ffi::CString;
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
@@ -18,16 +17,19 @@ use super::overlap::OverlapCopies;
 use super::source::{Elementwise, MATH, element};
 use super::strided::{MAX_INTEGERS, StridedArgs, StridedOperand};
 use super::template::argument_block;
-use super::{KIND, Unsupported, copy, elementwise, launch, native};
+use super::{Unsupported, copy, elementwise, launch, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::element::from_scalar;
 use crate::cpu::elementwise::Input;
 use crate::cpu::memory::is_same;
-use crate::registry::KernelRegistry;
 
-/// Registers the kernel.
-pub(super) fn register(kernels: &mut KernelRegistry) {
-    kernels.register(KIND, FUSED, Arc::new(fused));
+pub(super) const KERNELS: &[super::Kernel] = &[(FUSED, fused)];
+
+pub(super) fn specs(tensors: &[RawTensor<'_>]) -> Result<Vec<TensorSpec>> {
+    let spec = |x: &RawTensor<'_>| {
+        anyhow::Ok(TensorSpec::new(x.dtype, Layout::strided(x.shape, x.strides, 0)?)?)
+    };
+    tensors.iter().map(spec).collect()
 }
 
 /// `fused(inputs...; program)`.
@@ -35,10 +37,7 @@ fn fused(ctx: &KernelCtx<'_>) -> Result<()> {
     let last = ctx.operands().checked_sub(1).context("no operands: schema and kernel disagree")?;
     let (native, out) = (native(ctx)?, ctx.operand(last)?);
     let given = (0..last).map(|k| ctx.operand(k)).collect::<Result<Vec<_>>>()?;
-    let spec = |x: &RawTensor<'_>| {
-        anyhow::Ok(TensorSpec::new(x.dtype, Layout::strided(x.shape, x.strides, 0)?)?)
-    };
-    let specs = given.iter().map(spec).collect::<Result<Vec<_>>>()?;
+    let specs = specs(&given)?;
     let kernel = FusedKernel::new(&Program::of(ctx.attrs())?, &specs, Guards::default())?;
     let overlap = OverlapCopies::new(native, out);
     let mut inputs = Vec::with_capacity(given.len());

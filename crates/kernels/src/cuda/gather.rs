@@ -5,22 +5,24 @@
 
 use std::ffi::CString;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use millstream_ep::cuda::NativeStream;
-use millstream_ops::args::{ABSENT, dimension};
+use millstream_ops::args::ABSENT;
 use millstream_ops::index::{indexed_dims, plan};
 use millstream_types::{DType, Dims};
 
 use super::native;
 use super::strided::{FailureFlag, StridedArgs, StridedOperand};
-use super::template::KernelTemplate;
+use super::template::{KernelTemplate, template};
 use crate::context::{KernelCtx, RawTensor};
+use crate::cpu::memory::at_least_1d;
+use crate::data_movement::required_dim;
 
 pub(super) const KERNELS: &[super::Kernel] =
     &[("gather", gather), ("index_select", index_select), ("embedding", embedding)];
 
-const GATHER: KernelTemplate = KernelTemplate { name: "gather", body: include_str!("gather.cu") };
+const GATHER: KernelTemplate = template!("gather");
 
 pub(super) fn sources() -> Vec<(String, CString)> {
     GATHER.sized_sources()
@@ -130,18 +132,9 @@ unsafe fn launch(
     unsafe { GATHER.launch_sized(native, x.dtype, args) }
 }
 
-/// Returns the tensor with one dimension if it has none.
-pub(super) fn at_least_1d<'a>(x: &RawTensor<'a>) -> RawTensor<'a> {
-    match x.shape {
-        [] => RawTensor { shape: &[1], strides: &[1], ..*x },
-        _ => *x,
-    }
-}
-
-/// Returns the argument `dim` as a dimension of a tensor of `rank` dimensions.
-pub(super) fn dim(ctx: &KernelCtx<'_>, rank: usize) -> Result<usize> {
-    let dim = ctx.attrs().int("dim")?.context("dim: expected, and not given")?;
-    Ok(dimension(dim, rank)?)
+/// Returns the strides of a tensor, 0 along the indexed dimension.
+pub(super) fn strides_beside(x: &RawTensor<'_>, dim: usize) -> Dims {
+    x.strides.iter().enumerate().map(|(k, &s)| if k == dim { 0 } else { s }).collect()
 }
 
 /// `gather(x, index; dim)`.
@@ -153,7 +146,7 @@ fn gather(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, index, out) = (at_least_1d(&x), at_least_1d(&index), at_least_1d(&out));
     let agree = x.shape.len() == index.shape.len() && index.shape == out.shape;
     ensure!(agree, "{index:?} to {out:?}: schema and kernel disagree");
-    take_along_dim(ctx, x, index, dim(ctx, x.shape.len())?, out)
+    take_along_dim(ctx, x, index, required_dim(ctx, x.shape.len())?, out)
 }
 
 /// Gathers elements of x along a dimension. The indices must be in range.
@@ -165,8 +158,7 @@ pub(super) fn take_along_dim(
     out: RawTensor<'_>,
 ) -> Result<()> {
     let (x, index_tensor, out) = (at_least_1d(&x), at_least_1d(&index_tensor), at_least_1d(&out));
-    let strides = x.strides.iter().enumerate().map(|(k, &s)| if k == dim { 0 } else { s });
-    let strides = strides.collect();
+    let strides = strides_beside(&x, dim);
     let index =
         Index { dim, dtype: index_tensor.dtype, operand: StridedOperand::new(index_tensor) };
     gather_elements(ctx, x, strides, vec![index], out, false)
@@ -177,9 +169,8 @@ fn index_select(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, index, out) = (ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?);
     let (x, out) = (at_least_1d(&x), at_least_1d(&out));
     ensure!(x.shape.len() == out.shape.len(), "{x:?} to {out:?}: schema and kernel disagree");
-    let dim = dim(ctx, x.shape.len())?;
-    let strides = x.strides.iter().enumerate().map(|(k, &s)| if k == dim { 0 } else { s });
-    let strides = strides.collect();
+    let dim = required_dim(ctx, x.shape.len())?;
+    let strides = strides_beside(&x, dim);
     let index = index_along(x.shape.len(), dim, index);
     gather_elements(ctx, x, strides, vec![index], out, false)
 }

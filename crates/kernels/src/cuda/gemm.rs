@@ -19,6 +19,17 @@ use crate::context::RawTensor;
 /// The number of calls of one product above which its operands are copied, if that helps.
 const MAX_CALLS: usize = 16;
 
+/// The maximal bytes of scratch memory for intermediate results, and the divisor of the device's
+/// memory that also limits them.
+const MAX_SCRATCH: usize = 256 << 20;
+const MEMORY_SHARE: u64 = 64;
+
+/// Returns the bytes of scratch memory that an op may take for intermediate results.
+pub(super) fn max_scratch(native: &NativeStream) -> usize {
+    usize::try_from(native.properties().memory / MEMORY_SHARE)
+        .map_or(MAX_SCRATCH, |share| share.min(MAX_SCRATCH))
+}
+
 /// Whether a tensor has rows and columns, beside the dimensions of the batch.
 type MatrixDims = (bool, bool);
 

@@ -7,13 +7,14 @@ use anyhow::{Result, ensure};
 use millstream_ops::broadcast::broadcast;
 use millstream_types::{DType, Dims};
 
-use super::copy::convert;
+use super::copy::COPY_PRIMITIVES;
 use super::overlap::OverlapCopies;
 use super::strided::{FailureFlag, StridedArgs, StridedOperand};
 use super::template::KernelTemplate;
 use super::{gather, native, scatter};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::memory::expect_dtype;
+use crate::data_movement::changed;
 
 pub(super) const KERNELS: &[super::Kernel] = &[
     ("nonzero", nonzero),
@@ -72,7 +73,7 @@ fn nonzero(ctx: &KernelCtx<'_>) -> Result<()> {
         .integers(&[all as i64, rank as i64])?;
     // SAFETY: the kernel reads the input. It writes at most as many rows of the output as the input
     // has elements, and their number.
-    unsafe { NONZERO.launch_block(native(ctx)?, x.dtype, args) }
+    unsafe { NONZERO.launch_blocks(native(ctx)?, x.dtype, 1, args) }
 }
 
 /// Copies the elements of x at each true element of a mask of shape `shape[..split]` to a row of
@@ -145,15 +146,8 @@ fn index(ctx: &KernelCtx<'_>) -> Result<()> {
 
 /// `index_put(x, values, indices...; absent, accumulate)`, and in place.
 fn index_put(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
-    let (x, end, op) = match in_place {
-        true => (ctx.operand(0)?, ctx.operands(), "index_put_"),
-        false => {
-            let end = ctx.operands() - 1;
-            let out = ctx.operand(end)?;
-            convert(ctx, ctx.operand(0)?, out)?;
-            (out, end, "index_put")
-        }
-    };
+    let (x, end) = changed(ctx, in_place, &COPY_PRIMITIVES)?;
+    let op = if in_place { "index_put_" } else { "index_put" };
     let mask = ctx.operand(2)?;
     if mask.dtype != DType::Bool {
         return scatter::index_put(ctx, op, x, end);
@@ -191,7 +185,7 @@ fn index_put(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
     // It reads the mask, and the values up to their last row; both share no memory with x.
     unsafe {
         match ctx.attrs().bool("accumulate")?.unwrap_or(false) {
-            true => SCATTER_ADD.launch_block(native, x.dtype, args),
+            true => SCATTER_ADD.launch_blocks(native, x.dtype, 1, args),
             false => SCATTER.launch_block_sized(native, x.dtype, args),
         }
     }

@@ -3,7 +3,6 @@
 //! it.
 
 use std::ffi::CString;
-use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 
@@ -12,18 +11,14 @@ use millstream_ops::args::Scalar;
 use millstream_ops::matmul::Product;
 use millstream_types::{DType, Dims};
 
-use super::args::{ElementwiseArgs, MemoryRange};
 use super::gemm::multiply;
-use super::{KIND, Unsupported, copy, launch, native, source as code};
+use super::strided::{StridedArgs, StridedOperand};
+use super::template::{KernelTemplate, template};
+use super::{Unsupported, copy, native};
 use crate::context::{KernelCtx, RawTensor};
-use crate::registry::KernelRegistry;
 
-pub(super) fn register(kernels: &mut KernelRegistry) {
-    kernels.register(KIND, "matmul", Arc::new(matmul));
-    for op in ["addmm", "baddbmm"] {
-        kernels.register(KIND, op, Arc::new(add_product));
-    }
-}
+pub(super) const KERNELS: &[super::Kernel] =
+    &[("matmul", matmul), ("addmm", add_product), ("baddbmm", add_product)];
 
 /// `matmul(x, y)`.
 fn matmul(ctx: &KernelCtx<'_>) -> Result<()> {
@@ -64,47 +59,10 @@ fn add_product(ctx: &KernelCtx<'_>) -> Result<()> {
     unsafe { multiply(native, &mut native.scratch(), all, alpha, beta) }
 }
 
-fn name(dtype: DType) -> String {
-    format!("ms_matmul__{}", dtype.name())
-}
+const PRODUCT: KernelTemplate = template!("matmul");
 
-/// Returns the source of the product of integers. Each thread sums one element in unsigned words,
-/// whose wrapping agrees with the wrapping of all narrower integers.
-fn source(dtype: DType) -> Result<CString> {
-    if !dtype.is_int() {
-        return Err(Unsupported::of(dtype.name()));
-    }
-    let (name, element) = (name(dtype), code::element(dtype));
-    let body = format!(
-        r#"typedef {element} E;
-extern "C" __global__ void {name}(const ElementwiseArgs args) {{
-    u64 alpha = (u64)args.integers[0], beta = (u64)args.integers[1];
-    u64 x_step = (u64)args.integers[2], y_step = (u64)args.integers[3];
-    u64 length = (u64)args.scalars[0];
-    u64 step = (u64)gridDim.x * blockDim.x, first = (u64)blockIdx.x * blockDim.x + threadIdx.x;
-    for (u64 index = first; index < args.count; index += step) {{
-        u64 at[4];
-        offsets(args, index, at);
-        const E* x = (const E*)args.operand[0].data + at[0];
-        const E* y = (const E*)args.operand[1].data + at[1];
-        u64 sum = 0;
-        for (u64 k = 0; k < length; ++k)
-            sum += (u64)load(x + k * x_step) * (u64)load(y + k * y_step);
-        sum *= alpha;
-        const E* bias = (const E*)args.operand[2].data + at[2];
-        E* out = (E*)args.operand[3].data + at[3];
-        if (beta != 0) sum += beta * (u64)load(bias);
-        store(out, (i64)sum);
-    }}
-}}
-"#
-    );
-    code::with_prelude(&body)
-}
-
-/// Returns all sources with their names.
 pub(super) fn sources() -> Vec<(String, CString)> {
-    DType::REAL.into_iter().filter_map(|dtype| Some((name(dtype), source(dtype).ok()?))).collect()
+    PRODUCT.typed_sources(&[DType::I64, DType::I32, DType::U8, DType::U64])
 }
 
 /// Launches `out = alpha · x y + beta · bias` for integers, which wrap. The bias may be `out`.
@@ -122,6 +80,9 @@ pub(super) unsafe fn multiply_integers(
     bias: RawTensor<'_>,
 ) -> Result<()> {
     let dtype = x.dtype;
+    if !dtype.is_int() {
+        return Err(Unsupported::of(dtype.name()));
+    }
     ensure!(y.dtype == dtype && out.dtype == dtype, "{y:?}: schema and kernel disagree");
     let length = Product::new(x.shape, y.shape)?.k;
     let (rows, columns) = (x.shape.len() > 1, y.shape.len() > 1);
@@ -144,16 +105,18 @@ pub(super) unsafe fn multiply_integers(
         y_shape.remove(inner);
         y_strides.remove(inner);
     }
+    let view = |of: RawTensor<'_>, shape: &[usize], strides: &[usize]| {
+        StridedOperand::broadcast(RawTensor { shape, strides, ..of }, out.shape).strides
+    };
     let operands = [
-        RawTensor { shape: &x_shape, strides: &x_strides, ..x },
-        RawTensor { shape: &y_shape, strides: &y_strides, ..y },
-        bias,
-        out,
+        StridedOperand::with_strides(x, view(x, &x_shape, &x_strides)),
+        StridedOperand::with_strides(y, view(y, &y_shape, &y_strides)),
+        StridedOperand::broadcast(bias, out.shape),
+        StridedOperand::new(out),
     ];
-    let mut args = ElementwiseArgs::new(&operands, &[length as f64])?;
-    args.integers[..4].copy_from_slice(&[alpha, beta, steps[0], steps[1]]);
-    (args.operand[0].memory, args.operand[1].memory) = (MemoryRange::of(&x), MemoryRange::of(&y));
+    let integers = [alpha, beta, steps[0], steps[1], length as i64];
+    let args = StridedArgs::new(out.shape, 0, &operands)?.integers(&integers)?;
     // SAFETY: the kernel accesses only the operands, as the caller promises. A thread reads its
     // element of the bias before it writes the same one of the result.
-    unsafe { launch::launch_elementwise(native, &name(dtype), || source(dtype), args) }
+    unsafe { PRODUCT.launch_typed(native, dtype, args) }
 }

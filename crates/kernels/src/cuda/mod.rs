@@ -21,7 +21,7 @@
 //! | `reduce`, `softmax`, `norm` | reductions, softmax, normalisation |
 //! | `gemm`, `matmul` | matrix products by cuBLAS |
 //! | `im2col`, `conv` | windows of images as columns, convolutions |
-//! | `attention_softmax`, `attention` | attention |
+//! | `attention` | attention |
 //! | `channel_sum` | sums over all dimensions but the channels |
 //! | `gather`, `scatter`, `masked_select` | reads and writes by index, by mask |
 //! | `rearrange`, `scan`, `sort` | `flip`, `roll` and triangles; cumulative sums; sorting |
@@ -32,7 +32,6 @@
 
 pub mod args;
 mod attention;
-mod attention_softmax;
 mod cache;
 mod channel_sum;
 mod collective;
@@ -118,8 +117,15 @@ const SAMPLE_DTYPES: &[DType] =
 const SAMPLE_FLOATS: &[DType] = &[DType::F64, DType::F16];
 
 const FAMILIES: &[&[Kernel]] = &[
+    attention::KERNELS,
+    conv::KERNELS,
+    copy::KERNELS,
+    create::KERNELS,
+    fused::KERNELS,
     gather::KERNELS,
     masked_select::KERNELS,
+    matmul::KERNELS,
+    multi_tensor::KERNELS,
     nll::KERNELS,
     pooling::KERNELS,
     random::KERNELS,
@@ -149,23 +155,16 @@ fn register_launching(kernels: &mut KernelRegistry) {
         kernels.register(KIND, op, Arc::new(kernel));
     }
     loss::register(kernels);
-    copy::register(kernels);
-    create::register(kernels);
     elementwise::register(kernels);
-    fused::register(kernels);
-    multi_tensor::register(kernels);
     reduce::register(kernels);
     softmax::register(kernels);
     norm::register(kernels);
-    matmul::register(kernels);
-    conv::register(kernels);
-    attention::register(kernels);
 }
 
 /// Returns the name and the source of every kernel, for a few dtypes each.
 pub fn sources() -> Vec<(String, CString)> {
     let families = [
-        attention_softmax::sources(),
+        attention::sources(),
         channel_sum::sources(),
         copy::sources(),
         elementwise::sources(),

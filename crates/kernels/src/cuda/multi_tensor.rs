@@ -8,24 +8,22 @@
 
 use std::ffi::CString;
 use std::mem::offset_of;
-use std::sync::Arc;
 
 use anyhow::{Context, Result};
 
 use millstream_ep::cuda::NativeStream;
 use millstream_ops::multi_tensor::{MULTI_TENSOR, Sets};
-use millstream_types::{Attrs, DType, Layout, TensorSpec};
+use millstream_types::{Attrs, DType, TensorSpec};
 
 use super::args::{ArgsHeader, KernelArgs, MemoryRange};
-use super::fused::{FusedKernel, Guards, Operand, Parts};
+use super::fused::{FusedKernel, Guards, Operand, Parts, specs};
 use super::source::{MATH, element};
 use super::strided::MAX_INTEGERS;
 use super::template::argument_block;
-use super::{KIND, copy, launch, native};
+use super::{copy, launch, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::memory::byte_count;
 use crate::cpu::multi_tensor::{check_apart, places, tensors};
-use crate::registry::KernelRegistry;
 
 /// The number of elements that a block processes at once.
 const CHUNK: u64 = 4096;
@@ -36,10 +34,7 @@ const FEW: (usize, usize) = (64, 208);
 /// The sets and operands of a table that fits into 32,764 bytes.
 const MANY: (usize, usize) = (512, 1680);
 
-/// Registers the kernel.
-pub(super) fn register(kernels: &mut KernelRegistry) {
-    kernels.register(KIND, MULTI_TENSOR, Arc::new(multi_tensor));
-}
+pub(super) const KERNELS: &[super::Kernel] = &[(MULTI_TENSOR, multi_tensor)];
 
 /// The table of a launch, passed by value.
 #[repr(C)]
@@ -120,13 +115,6 @@ fn multi_tensor(ctx: &KernelCtx<'_>) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn specs(tensors: &[RawTensor<'_>]) -> Result<Vec<TensorSpec>> {
-    let spec = |x: &RawTensor<'_>| {
-        anyhow::Ok(TensorSpec::new(x.dtype, Layout::strided(x.shape, x.strides, 0)?)?)
-    };
-    tensors.iter().map(spec).collect()
 }
 
 /// Returns whether the tensors of a set are dense alike, and the shared ones are numbers: then an

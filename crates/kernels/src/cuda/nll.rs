@@ -10,7 +10,7 @@ use millstream_types::Dims;
 
 use super::create::fill;
 use super::strided::{FailureFlag, StridedArgs, StridedOperand};
-use super::template::KernelTemplate;
+use super::template::{KernelTemplate, template};
 use super::{SAMPLE_FLOATS, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::optional_inputs::{operands, required};
@@ -22,18 +22,9 @@ pub(super) const KERNELS: &[super::Kernel] = &[
     ("nll_loss2d_backward", backward),
 ];
 
-const EACH: KernelTemplate = KernelTemplate {
-    name: "nll_each",
-    body: concat!(include_str!("nll.cu"), include_str!("nll_each.cu")),
-};
-const SUM: KernelTemplate = KernelTemplate {
-    name: "nll_sum",
-    body: concat!(include_str!("pairwise.cu"), include_str!("nll.cu"), include_str!("nll_sum.cu")),
-};
-const BACKWARD: KernelTemplate = KernelTemplate {
-    name: "nll_backward",
-    body: concat!(include_str!("nll.cu"), include_str!("nll_backward.cu")),
-};
+const EACH: KernelTemplate = template!("nll_each", "nll.cu");
+const SUM: KernelTemplate = template!("nll_sum", "pairwise.cu", "nll.cu");
+const BACKWARD: KernelTemplate = template!("nll_backward", "nll.cu");
 
 pub(super) fn sources() -> Vec<(String, CString)> {
     [EACH, SUM, BACKWARD].map(|template| template.typed_sources(SAMPLE_FLOATS)).concat()
@@ -105,7 +96,7 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
     let others = vec![StridedOperand::fixed(out, rank), StridedOperand::fixed(total, rank)];
     let args = target_args(ctx, x, target, weight, others, reduction == Reduction::Mean)?;
     // SAFETY: as above.
-    unsafe { SUM.launch_block(native(ctx)?, x.dtype, args) }
+    unsafe { SUM.launch_blocks(native(ctx)?, x.dtype, 1, args) }
 }
 
 /// `nll_loss_backward(grad, x, target, weight?, total_weight; reduction, ignore_index)`.

@@ -9,14 +9,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 
-use millstream_ops::checks;
 use millstream_types::DType;
 
 use super::row_reduction::{self, RowAccess, RowArgs, RowDim};
 use super::source::computed;
 use super::{KIND, native};
 use crate::context::{KernelCtx, RawTensor};
-use crate::cpu::optional_inputs::{operands, required};
+use crate::cpu::optional_inputs::{gradient_operands, operands, required};
 use crate::registry::KernelRegistry;
 
 /// The elements that are normalised together.
@@ -175,29 +174,24 @@ fn forward(ctx: &KernelCtx<'_>, kind: NormKind) -> Result<()> {
 }
 
 fn backward(ctx: &KernelCtx<'_>, kind: NormKind) -> Result<()> {
-    let wanted = checks::mask(ctx.attrs(), 3)?;
-    let count = wanted.iter().filter(|wanted| **wanted).count();
     let train = kind != NormKind::Batch || ctx.attrs().bool("train")?.context("train: expected")?;
-    let (inputs, weight, results) = match kind {
+    let (inputs, weight, outs) = match kind {
         NormKind::Layer => {
-            let ([grad, x, mean, rstd, weight, _], results) = operands::<6>(ctx, count)?;
-            ([grad, x, mean, rstd], weight, results)
+            let ([grad, x, mean, rstd, weight, _], outs) = gradient_operands::<6>(ctx)?;
+            ([grad, x, mean, rstd], weight, outs)
         }
         NormKind::Group => {
-            let ([grad, x, mean, rstd, weight], results) = operands::<5>(ctx, count)?;
-            ([grad, x, mean, rstd], weight, results)
+            let ([grad, x, mean, rstd, weight], outs) = gradient_operands::<5>(ctx)?;
+            ([grad, x, mean, rstd], weight, outs)
         }
         NormKind::Batch => {
-            let ([grad, x, weight, running_mean, running_variance, mean, rstd], results) =
-                operands::<7>(ctx, count)?;
+            let ([grad, x, weight, running_mean, running_variance, mean, rstd], outs) =
+                gradient_operands::<7>(ctx)?;
             let statistics = if train { [mean, rstd] } else { [running_mean, running_variance] };
-            ([grad, x, statistics[0], statistics[1]], weight, results)
+            ([grad, x, statistics[0], statistics[1]], weight, outs)
         }
     };
     let [grad, x] = [required(inputs[0])?, required(inputs[1])?];
-    let mut results = results.into_iter();
-    let mut next = |wanted: bool| if wanted { results.next() } else { None };
-    let outs = [next(wanted[0]), next(wanted[1]), next(wanted[2])];
     let batch = kind == NormKind::Batch;
     // The gradient of x needs the rows of x; the gradients of the parameters need rows by
     // parameter. For batch normalisation both are the same rows.
@@ -279,17 +273,9 @@ pub(super) fn register(kernels: &mut KernelRegistry) {
 /// Returns sources of both kernels for f64, for f16 with parameters in f32, and with vector loads.
 pub(super) fn sources() -> Vec<(String, CString)> {
     let mut all = Vec::new();
-    let mixed = [
-        DType::F16,
-        DType::F32,
-        DType::F32,
-        DType::F16,
-        DType::F32,
-        DType::F32,
-        DType::F32,
-        DType::F32,
-    ];
     let (f64s, f32s) = ([DType::F64; 8], [DType::F32; 8]);
+    let mut mixed = f32s;
+    (mixed[0], mixed[3]) = (DType::F16, DType::F16);
     for (dtypes, vector_width) in [(f64s, 1), (mixed, 1), (f32s, 4)] {
         for (op, body) in [FORWARD, BACKWARD] {
             let register_loads = if op == FORWARD.0 && vector_width > 1 { 8 } else { 0 };

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use millstream_ep::cuda::HostOperand;
-use millstream_types::{DType, Dims};
+use millstream_types::DType;
 
 use super::native;
-use crate::context::{KernelCtx, Operands, RawTensor};
+use crate::context::{KernelCtx, Operands, RawTensor, StoredTensor};
 use crate::cpu::memory::byte_count;
 use crate::cpu::{Written, written_by};
 use crate::prepared::{KernelSpec, PlannedKernel};
@@ -25,16 +25,8 @@ struct OnHost {
     written: Written,
 }
 
-/// A copy of an operand on the host.
-struct Copied {
-    data: *mut u8,
-    dtype: DType,
-    shape: Dims,
-    strides: Dims,
-}
-
 /// The copies of a call's operands.
-struct Copies(Vec<Copied>);
+struct Copies(Vec<StoredTensor>);
 
 impl Operands for Copies {
     fn len(&self) -> usize {
@@ -42,15 +34,14 @@ impl Operands for Copies {
     }
 
     fn get(&self, index: usize) -> RawTensor<'_> {
-        let Copied { data, dtype, shape, strides } = &self.0[index];
-        RawTensor { data: *data, dtype: *dtype, shape, strides }
+        self.0[index].raw()
     }
 }
 
 impl Kernel for OnHost {
     fn run(&self, ctx: &KernelCtx<'_>) -> Result<()> {
         let count = ctx.operands();
-        let (mut operands, mut specs) = (Vec::new(), Vec::new());
+        let (mut operands, mut copies) = (Vec::new(), Vec::new());
         for index in 0..count {
             let x = ctx.operand(index)?;
             let is_written = match self.written {
@@ -59,19 +50,15 @@ impl Kernel for OnHost {
                 Written::First => index == 0,
             };
             operands.push(HostOperand { address: x.data, bytes: byte_count(&x), is_written });
-            specs.push((x.dtype, Dims::from_slice(x.shape), Dims::from_slice(x.strides)));
+            copies.push(StoredTensor::of(&x));
         }
         let (kernel, attrs, (_, bytes)) =
             (self.kernel.clone(), ctx.attrs().clone(), ctx.workspace());
         let run = move |addresses: &[*mut u8]| {
-            let copied = specs.into_iter().zip(addresses);
-            let copies = copied.map(|((dtype, shape, strides), &data)| Copied {
-                data,
-                dtype,
-                shape,
-                strides,
-            });
-            let copies = Copies(copies.collect());
+            let mut copies = Copies(copies);
+            for (copy, &data) in copies.0.iter_mut().zip(addresses) {
+                copy.data = data;
+            }
             let mut words = vec![0u64; bytes.div_ceil(size_of::<u64>())];
             let workspace = (words.as_mut_ptr().cast(), bytes);
             // SAFETY: each copy has the bytes of its operand, aligned for every dtype, and belongs

@@ -8,33 +8,24 @@ use millstream_ops::pooling::{Windows, windows};
 use millstream_types::{DType, Dims};
 
 use super::strided::{FailureFlag, StridedArgs, StridedOperand};
-use super::template::KernelTemplate;
+use super::template::{KernelTemplate, template};
 use super::{SAMPLE_FLOATS, native};
 use crate::context::{KernelCtx, RawTensor};
 
 pub(super) const KERNELS: &[super::Kernel] = &[
     ("max_pool2d_with_indices", max),
     ("max_pool2d_with_indices_backward", max_backward),
-    ("avg_pool2d", average),
-    ("avg_pool2d_backward", average_backward),
-    ("_adaptive_avg_pool2d", adaptive),
-    ("_adaptive_avg_pool2d_backward", adaptive_backward),
+    ("avg_pool2d", |ctx| means(ctx, false)),
+    ("avg_pool2d_backward", |ctx| mean_gradients(ctx, false)),
+    ("_adaptive_avg_pool2d", |ctx| means(ctx, true)),
+    ("_adaptive_avg_pool2d_backward", |ctx| mean_gradients(ctx, true)),
 ];
 
-macro_rules! pooling {
-    ($name:literal) => {
-        KernelTemplate {
-            name: $name,
-            body: concat!(include_str!("pooling_windows.cu"), include_str!(concat!($name, ".cu"))),
-        }
-    };
-}
-
-const MAX: KernelTemplate = pooling!("max_pool");
-const MAX_BACKWARD: KernelTemplate = pooling!("max_pool_backward");
-const MAX_CHECK: KernelTemplate = pooling!("max_pool_check");
-const MEAN: KernelTemplate = pooling!("mean_pool");
-const MEAN_BACKWARD: KernelTemplate = pooling!("mean_pool_backward");
+const MAX: KernelTemplate = template!("max_pool", "pooling_windows.cu");
+const MAX_BACKWARD: KernelTemplate = template!("max_pool_backward", "pooling_windows.cu");
+const MAX_CHECK: KernelTemplate = template!("max_pool_check", "pooling_windows.cu");
+const MEAN: KernelTemplate = template!("mean_pool", "pooling_windows.cu");
+const MEAN_BACKWARD: KernelTemplate = template!("mean_pool_backward", "pooling_windows.cu");
 
 pub(super) fn sources() -> Vec<(String, CString)> {
     let kernels =
@@ -130,9 +121,39 @@ fn max_backward(ctx: &KernelCtx<'_>) -> Result<()> {
     }
 }
 
-fn forward(ctx: &KernelCtx<'_>, axes: [Windows; 2], divisor: Divisor) -> Result<()> {
+/// Returns the integers that describe the windows and divisors of means.
+fn mean_integers(
+    ctx: &KernelCtx<'_>,
+    adaptive: bool,
+    images: &RawTensor<'_>,
+    outputs: &RawTensor<'_>,
+) -> Result<Vec<i64>> {
+    if !adaptive {
+        let divisor = Divisor {
+            adaptive,
+            counts_padding: ctx.attrs().bool("count_include_pad")?.unwrap_or(true),
+            value: ctx.attrs().int("divisor_override")?.unwrap_or(0),
+        };
+        return window_integers(windows(ctx.attrs(), images.shape)?, images, outputs, divisor);
+    }
+    let rank = images.shape.len();
+    ensure!(rank >= 3 && outputs.shape.len() == rank, "{outputs:?}: schema and kernel disagree");
+    // The kernel derives the bounds of windows from length and count.
+    let axes = [rank - 2, rank - 1].map(|k| Windows {
+        length: images.shape[k],
+        count: outputs.shape[k],
+        kernel: 1,
+        stride: 1,
+        padding: 0,
+        dilation: 1,
+    });
+    window_integers(axes, images, outputs, Divisor { adaptive, ..Divisor::default() })
+}
+
+/// `avg_pool2d(x; ..)` and `_adaptive_avg_pool2d(x; output_size)`.
+fn means(ctx: &KernelCtx<'_>, adaptive: bool) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
-    let integers = window_integers(axes, &x, &out, divisor)?;
+    let integers = mean_integers(ctx, adaptive, &x, &out)?;
     let operands = [per_image(x), StridedOperand::new(out)];
     let args = StridedArgs::new(out.shape, StridedArgs::KEEP_DIMENSIONS, &operands)?
         .integers(&integers)?;
@@ -140,57 +161,13 @@ fn forward(ctx: &KernelCtx<'_>, axes: [Windows; 2], divisor: Divisor) -> Result<
     unsafe { MEAN.launch_typed(native(ctx)?, x.dtype, args) }
 }
 
-fn backward(ctx: &KernelCtx<'_>, axes: [Windows; 2], divisor: Divisor) -> Result<()> {
+/// `avg_pool2d_backward(grad, x; ..)` and `_adaptive_avg_pool2d_backward(grad, x)`.
+fn mean_gradients(ctx: &KernelCtx<'_>, adaptive: bool) -> Result<()> {
     let (grad, out) = (ctx.operand(0)?, ctx.operand(2)?);
-    let integers = window_integers(axes, &out, &grad, divisor)?;
+    let integers = mean_integers(ctx, adaptive, &out, &grad)?;
     let operands = [StridedOperand::new(out), per_image(grad)];
     let args = StridedArgs::new(out.shape, StridedArgs::KEEP_DIMENSIONS, &operands)?
         .integers(&integers)?;
     // SAFETY: as for `max_backward`.
     unsafe { MEAN_BACKWARD.launch_typed(native(ctx)?, grad.dtype, args) }
-}
-
-fn divisor(ctx: &KernelCtx<'_>) -> Result<Divisor> {
-    Ok(Divisor {
-        adaptive: false,
-        counts_padding: ctx.attrs().bool("count_include_pad")?.unwrap_or(true),
-        value: ctx.attrs().int("divisor_override")?.unwrap_or(0),
-    })
-}
-
-/// `avg_pool2d(x; ..)`.
-fn average(ctx: &KernelCtx<'_>) -> Result<()> {
-    forward(ctx, windows(ctx.attrs(), ctx.operand(0)?.shape)?, divisor(ctx)?)
-}
-
-/// `avg_pool2d_backward(grad, x; ..)`.
-fn average_backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    backward(ctx, windows(ctx.attrs(), ctx.operand(2)?.shape)?, divisor(ctx)?)
-}
-
-/// The divisor of adaptive pooling.
-const ADAPTIVE: Divisor = Divisor { adaptive: true, counts_padding: false, value: 0 };
-
-/// Returns the windows of adaptive pooling. The kernel derives their bounds from length and count.
-fn adaptive_windows(images: &RawTensor<'_>, outputs: &RawTensor<'_>) -> Result<[Windows; 2]> {
-    let rank = images.shape.len();
-    ensure!(rank >= 3 && outputs.shape.len() == rank, "{outputs:?}: schema and kernel disagree");
-    Ok([rank - 2, rank - 1].map(|k| Windows {
-        length: images.shape[k],
-        count: outputs.shape[k],
-        kernel: 1,
-        stride: 1,
-        padding: 0,
-        dilation: 1,
-    }))
-}
-
-/// `_adaptive_avg_pool2d(x; output_size)`.
-fn adaptive(ctx: &KernelCtx<'_>) -> Result<()> {
-    forward(ctx, adaptive_windows(&ctx.operand(0)?, &ctx.operand(1)?)?, ADAPTIVE)
-}
-
-/// `_adaptive_avg_pool2d_backward(grad, x)`.
-fn adaptive_backward(ctx: &KernelCtx<'_>) -> Result<()> {
-    backward(ctx, adaptive_windows(&ctx.operand(2)?, &ctx.operand(0)?)?, ADAPTIVE)
 }

@@ -8,7 +8,7 @@ use millstream_types::{AttrValue, DType, ScalarUse};
 
 use super::native;
 use super::strided::{StridedArgs, StridedOperand};
-use super::template::KernelTemplate;
+use super::template::{KernelTemplate, template};
 use crate::context::{KernelCtx, RawTensor};
 
 pub(super) const KERNELS: &[super::Kernel] = &[
@@ -41,10 +41,7 @@ const FILL: KernelTemplate = KernelTemplate {
         include_str!("random.cu")
     ),
 };
-const DROPOUT: KernelTemplate = KernelTemplate {
-    name: "dropout",
-    body: concat!(include_str!("philox.cu"), include_str!("dropout.cu")),
-};
+const DROPOUT: KernelTemplate = template!("dropout", "philox.cu");
 
 pub(super) fn sources() -> Vec<(String, CString)> {
     [FILL.typed_sources(super::SAMPLE_DTYPES), DROPOUT.typed_sources(super::SAMPLE_FLOATS)].concat()
@@ -112,7 +109,8 @@ fn fill(ctx: &KernelCtx<'_>, kind: i64, in_place: bool) -> Result<()> {
         NORMAL => scalars = [float("mean", 0.0)?, float("std", 1.0)?],
         EXPONENTIAL => scalars[0] = float("lambd", 1.0)?,
         INTEGERS => {
-            let high = ctx.attrs().int("high")?.context("high: expected, and not given")?;
+            let high =
+                ctx.attrs().int("high")?.context("high: missing; this argument is required")?;
             let low = int("low", 0)?;
             // Unsigned: the difference may exceed i64.
             integers = [low, (high.wrapping_sub(low) as u64).max(1) as i64];
@@ -156,7 +154,7 @@ fn dropout(ctx: &KernelCtx<'_>) -> Result<()> {
         return Ok(());
     }
     let offset: Option<RawTensor<'_>> = (last > 2).then(|| ctx.operand(1)).transpose()?;
-    let p = ctx.attrs().float("p")?.context("p: expected, and not given")?;
+    let p = ctx.attrs().float("p")?.context("p: missing; this argument is required")?;
     let dropped = if ctx.attrs().bool("train")?.unwrap_or(true) { p } else { 0.0 };
     let scale = if dropped < 1.0 { 1.0 / (1.0 - dropped) } else { 0.0 };
     let (seed, offset) = (Number::of(ctx, SEED, None)?, Number::of(ctx, OFFSET, offset)?);

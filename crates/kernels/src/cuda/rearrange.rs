@@ -8,7 +8,7 @@ use millstream_ops::rearrange::roll_start;
 
 use super::native;
 use super::strided::{StridedArgs, StridedOperand};
-use super::template::KernelTemplate;
+use super::template::{KernelTemplate, template};
 use crate::context::KernelCtx;
 
 pub(super) const KERNELS: &[super::Kernel] = &[
@@ -20,10 +20,8 @@ pub(super) const KERNELS: &[super::Kernel] = &[
     ("tril_", |ctx| triangle(ctx, false)),
 ];
 
-const REARRANGE: KernelTemplate =
-    KernelTemplate { name: "rearrange", body: include_str!("rearrange.cu") };
-const TRIANGLE: KernelTemplate =
-    KernelTemplate { name: "triangle", body: include_str!("triangle.cu") };
+const REARRANGE: KernelTemplate = template!("rearrange");
+const TRIANGLE: KernelTemplate = template!("triangle");
 
 pub(super) fn sources() -> Vec<(String, CString)> {
     [REARRANGE.sized_sources(), TRIANGLE.sized_sources()].concat()
@@ -60,7 +58,8 @@ fn flip(ctx: &KernelCtx<'_>) -> Result<()> {
 /// `roll(x; shifts, dims)`.
 fn roll(ctx: &KernelCtx<'_>) -> Result<()> {
     let x = ctx.operand(0)?;
-    let shifts = ctx.attrs().ints("shifts")?.context("shifts: expected, and not given")?;
+    let shifts =
+        ctx.attrs().ints("shifts")?.context("shifts: missing; this argument is required")?;
     let dims = ctx.attrs().ints("dims")?.unwrap_or_default();
     let mut starts = vec![0; x.shape.len()];
     if dims.is_empty() {

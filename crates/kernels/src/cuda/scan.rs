@@ -2,8 +2,7 @@
 
 use std::ffi::CString;
 
-use anyhow::{Context, Result, ensure};
-use millstream_ops::args::dimension;
+use anyhow::{Result, ensure};
 use millstream_types::{DType, Dims};
 
 use super::copy::convert;
@@ -11,6 +10,7 @@ use super::native;
 use super::strided::{StridedArgs, StridedOperand};
 use super::template::KernelTemplate;
 use crate::context::{KernelCtx, RawTensor};
+use crate::data_movement::required_dim;
 
 pub(super) const KERNELS: &[super::Kernel] =
     &[("cumsum", |ctx| scan(ctx, SUMS)), ("cumprod", |ctx| scan(ctx, PRODUCTS))];
@@ -65,8 +65,7 @@ pub(super) fn sources() -> Vec<(String, CString)> {
 fn scan(ctx: &KernelCtx<'_>, [floats, whole, wide]: [KernelTemplate; 3]) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
     ensure!(x.shape == out.shape, "{x:?} to {out:?}: schema and kernel disagree");
-    let dim = ctx.attrs().int("dim")?.context("dim: expected, and not given")?;
-    let dim = dimension(dim, x.shape.len())?;
+    let dim = required_dim(ctx, x.shape.len())?;
     let widened = out.dtype == DType::I64 && !x.dtype.is_float() && x.dtype != out.dtype;
     let from = if x.dtype == out.dtype || widened {
         x

@@ -12,21 +12,23 @@ use anyhow::{Context, Result, ensure};
 use millstream_ops::args::Scalar;
 use millstream_types::{DType, Dims};
 
-use super::copy::convert;
+use super::copy::COPY_PRIMITIVES;
 use super::create::fill;
 use super::gather::{
-    Index, at_least_1d, check_indices, dim, index_along, index_info, index_of_rows, out_of_range,
-    plan_indices,
+    Index, check_indices, index_along, index_info, index_of_rows, out_of_range, plan_indices,
+    strides_beside,
 };
 use super::native;
 use super::overlap::OverlapCopies;
 use super::scatter_reduce::with_wide_sums;
 use super::strided::{FailureFlag, StridedArgs, StridedOperand};
-use super::template::KernelTemplate;
+use super::template::{KernelTemplate, template};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::element::{Carrier, Element, dispatch, from_scalar};
 use crate::cpu::index::{has_wide_sums, is_scatter_add};
+use crate::cpu::memory::at_least_1d;
 use crate::cpu::unsigned::scalar_for;
+use crate::data_movement::{changed, required_dim};
 
 pub(super) const KERNELS: &[super::Kernel] = &[
     ("scatter", |ctx| scatter(ctx, false, Combine::Set)),
@@ -69,8 +71,7 @@ macro_rules! reduce_kernel {
 const PRODUCT: KernelTemplate = reduce_kernel!("scatter_prod", "product");
 const GREATEST: KernelTemplate = reduce_kernel!("scatter_amax", "greatest");
 const LEAST: KernelTemplate = reduce_kernel!("scatter_amin", "least");
-const EMBEDDING_BACKWARD: KernelTemplate =
-    KernelTemplate { name: "embedding_backward", body: include_str!("embedding_backward.cu") };
+const EMBEDDING_BACKWARD: KernelTemplate = template!("embedding_backward");
 
 pub(super) fn sources() -> Vec<(String, CString)> {
     let typed = [ADD, PRODUCT, GREATEST, LEAST];
@@ -191,15 +192,7 @@ fn integer_factor(factor: Scalar, dtype: DType) -> i64 {
 
 /// `scatter(x, index, src; dim)`, `scatter_add`, and both in place.
 fn scatter(ctx: &KernelCtx<'_>, in_place: bool, combine: Combine) -> Result<()> {
-    let count = ctx.operands() - usize::from(!in_place);
-    let x = match in_place {
-        true => ctx.operand(0)?,
-        false => {
-            let out = ctx.operand(count)?;
-            convert(ctx, ctx.operand(0)?, out)?;
-            out
-        }
-    };
+    let (x, count) = changed(ctx, in_place, &COPY_PRIMITIVES)?;
     if ctx.operand(1)?.numel() == 0 {
         return Ok(());
     }
@@ -242,7 +235,7 @@ pub(super) fn scatter_into(
     let (x, index) = (at_least_1d(&x), at_least_1d(&index));
     let rank = x.shape.len();
     ensure!(index.shape.len() == rank, "{index:?} into {x:?}: schema and kernel disagree");
-    let dim = dim(ctx, rank)?;
+    let dim = required_dim(ctx, rank)?;
     let values = match source {
         Source::Tensor(src) => {
             // SAFETY: as above.
@@ -252,10 +245,9 @@ pub(super) fn scatter_into(
         }
         Source::Bits(bits) => Values::Scalar(bits),
     };
-    let strides = x.strides.iter().enumerate().map(|(k, &s)| if k == dim { 0 } else { s });
     let scatter = Scatter {
         shape: Dims::from_slice(index.shape),
-        strides: strides.collect(),
+        strides: strides_beside(&x, dim),
         indexed: dim..dim + 1,
         indices: vec![Index { dim, dtype: index.dtype, operand: StridedOperand::new(index) }],
         allow_negative: false,
@@ -266,14 +258,7 @@ pub(super) fn scatter_into(
 
 /// `index_add(x, index, source; dim, alpha)`, and in place.
 fn index_add(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
-    let x = match in_place {
-        true => ctx.operand(0)?,
-        false => {
-            let out = ctx.operand(3)?;
-            convert(ctx, ctx.operand(0)?, out)?;
-            out
-        }
-    };
+    let (x, _) = changed(ctx, in_place, &COPY_PRIMITIVES)?;
     let (index, source) = (ctx.operand(1)?, ctx.operand(2)?);
     if has_wide_sums(x.dtype) && is_scatter_add(ctx, &x)? && source.numel() > 0 {
         return with_wide_sums(ctx, x, source, |sums, source| {
@@ -296,11 +281,10 @@ fn index_add_into(
     let (x, source) = (at_least_1d(&x), at_least_1d(&source));
     let agree = x.dtype == source.dtype && x.shape.len() == source.shape.len();
     ensure!(agree, "{source:?} to {x:?}: schema and kernel disagree");
-    let dim = dim(ctx, x.shape.len())?;
-    let strides = x.strides.iter().enumerate().map(|(k, &s)| if k == dim { 0 } else { s });
+    let dim = required_dim(ctx, x.shape.len())?;
     let scatter = Scatter {
         shape: Dims::from_slice(source.shape),
-        strides: strides.collect(),
+        strides: strides_beside(&x, dim),
         indexed: dim..dim + 1,
         indices: vec![index_along(x.shape.len(), dim, index)],
         allow_negative: false,

@@ -21,12 +21,13 @@ pub(super) fn scatter_reduce(ctx: &KernelCtx<'_>) -> Result<()> {
     if index.numel() == 0 {
         return Ok(());
     }
+    let [least, greatest] = limits(out.dtype);
     let (combine, identity) = match choice(ctx.attrs(), "reduce", &REDUCTIONS)?.unwrap_or_default()
     {
         "sum" => (Combine::Add(Scalar::Int(1)), Scalar::Int(0)),
         "prod" => (Combine::Multiply, Scalar::Int(1)),
-        "amax" => (Combine::Greatest, least(out.dtype)),
-        "amin" => (Combine::Least, greatest(out.dtype)),
+        "amax" => (Combine::Greatest, least),
+        "amin" => (Combine::Least, greatest),
         other => anyhow::bail!("reduce '{other}': schema and kernel disagree"),
     };
     if !ctx.attrs().bool("include_self")?.unwrap_or(true) {
@@ -43,35 +44,20 @@ pub(super) fn scatter_reduce(ctx: &KernelCtx<'_>) -> Result<()> {
     }
 }
 
-/// Returns the least number of a dtype.
-fn least(dtype: DType) -> Scalar {
+/// Returns the least and the greatest number of a dtype, as its bits in an i64 if it is an integer.
+fn limits(dtype: DType) -> [Scalar; 2] {
+    let unused = 64 - 8 * dtype.size().min(8) as u32;
     match dtype {
         DType::F32 | DType::F64 | DType::F16 | DType::BF16 | DType::C64 | DType::C128 => {
-            Scalar::Float(f64::NEG_INFINITY)
+            [f64::NEG_INFINITY, f64::INFINITY].map(Scalar::Float)
         }
-        DType::I64 => Scalar::Int(i64::MIN),
-        DType::I32 => Scalar::Int(i32::MIN.into()),
-        DType::I16 => Scalar::Int(i16::MIN.into()),
-        DType::I8 => Scalar::Int(i8::MIN.into()),
-        DType::U8 | DType::U16 | DType::U32 | DType::U64 | DType::Bool => Scalar::Int(0),
-    }
-}
-
-/// Returns the greatest number of a dtype.
-fn greatest(dtype: DType) -> Scalar {
-    match dtype {
-        DType::F32 | DType::F64 | DType::F16 | DType::BF16 | DType::C64 | DType::C128 => {
-            Scalar::Float(f64::INFINITY)
+        DType::I64 | DType::I32 | DType::I16 | DType::I8 => {
+            [i64::MIN >> unused, i64::MAX >> unused].map(Scalar::Int)
         }
-        DType::I64 => Scalar::Int(i64::MAX),
-        DType::I32 => Scalar::Int(i32::MAX.into()),
-        DType::I16 => Scalar::Int(i16::MAX.into()),
-        DType::I8 => Scalar::Int(i8::MAX.into()),
-        DType::U8 => Scalar::Int(u8::MAX.into()),
-        DType::U16 => Scalar::Int(u16::MAX.into()),
-        DType::U32 => Scalar::Int(u32::MAX.into()),
-        DType::U64 => Scalar::Int(-1),
-        DType::Bool => Scalar::Int(1),
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 => {
+            [0, (u64::MAX >> unused).cast_signed()].map(Scalar::Int)
+        }
+        DType::Bool => [0, 1].map(Scalar::Int),
     }
 }
 

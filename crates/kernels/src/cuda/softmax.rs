@@ -3,15 +3,15 @@
 use std::ffi::CString;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use millstream_ops::args::dimension;
 use millstream_types::DType;
 
 use super::row_reduction::{self, RowAccess, RowArgs, RowDim};
 use super::source::computed;
 use super::{KIND, native};
 use crate::context::KernelCtx;
+use crate::data_movement::required_dim;
 use crate::registry::{Kernel, KernelRegistry};
 
 /// An op: whether it is a forward op, the term that is summed along a row, and the result.
@@ -69,8 +69,7 @@ impl Kernel for &'static Op {
             true => (x, ctx.operand(1)?),
             false => (ctx.operand(1)?, ctx.operand(2)?),
         };
-        let dim = ctx.attrs().int("dim")?.context("dim: expected, and not given")?;
-        let dim = dimension(dim, y.shape.len())?;
+        let dim = required_dim(ctx, y.shape.len())?;
         let dims: Vec<RowDim<3>> = (0..y.shape.len())
             .map(|k| RowDim {
                 length: y.shape[k],

@@ -14,23 +14,16 @@ use super::gather::take_along_dim;
 use super::native;
 use super::scan::{line, without};
 use super::strided::{StridedArgs, StridedOperand};
-use super::template::KernelTemplate;
+use super::template::{KernelTemplate, template};
 use crate::context::{KernelCtx, RawTensor};
 
 pub(super) const KERNELS: &[super::Kernel] =
     &[("sort", sort), ("argsort", argsort), ("topk", topk)];
 
-const LINES: KernelTemplate = KernelTemplate {
-    name: "sort",
-    body: concat!(include_str!("sort.cu"), include_str!("sort_lines.cu")),
-};
-const STEP: KernelTemplate = KernelTemplate {
-    name: "sort_step",
-    body: concat!(include_str!("sort.cu"), include_str!("sort_step.cu")),
-};
-const TOPK: KernelTemplate = KernelTemplate { name: "topk", body: include_str!("topk.cu") };
-const TOPK_SHORT: KernelTemplate =
-    KernelTemplate { name: "topk_short", body: include_str!("topk_short.cu") };
+const LINES: KernelTemplate = template!("sort_lines", "sort.cu");
+const STEP: KernelTemplate = template!("sort_step", "sort.cu");
+const TOPK: KernelTemplate = template!("topk");
+const TOPK_SHORT: KernelTemplate = template!("topk_short");
 
 pub(super) fn sources() -> Vec<(String, CString)> {
     [LINES, STEP, TOPK, TOPK_SHORT]

@@ -116,6 +116,28 @@ impl<'a> StridedOperand<'a> {
     }
 }
 
+/// A tensor of `N` dimensions, or a part of one, with a layout of its own.
+#[derive(Clone, Copy)]
+pub(super) struct TensorView<const N: usize> {
+    pub(super) data: *mut u8,
+    pub(super) dtype: DType,
+    pub(super) shape: [usize; N],
+    /// In elements.
+    pub(super) strides: [usize; N],
+}
+
+impl<const N: usize> TensorView<N> {
+    pub(super) fn raw(&self) -> RawTensor<'_> {
+        RawTensor { data: self.data, dtype: self.dtype, shape: &self.shape, strides: &self.strides }
+    }
+
+    /// Returns the view whose first element is the one at these indices.
+    pub(super) fn offset_by(&self, at: [usize; N]) -> TensorView<N> {
+        let offset: usize = at.iter().zip(self.strides).map(|(at, stride)| at * stride).sum();
+        TensorView { data: self.data.wrapping_add(offset * self.dtype.size()), ..*self }
+    }
+}
+
 impl StridedArgs {
     /// Describes an iteration over `shape`. Merges dimensions that can be iterated as one, but
     /// never across `split`, and none if `split` is [`StridedArgs::KEEP_DIMENSIONS`].

@@ -21,6 +21,17 @@ pub(super) struct KernelTemplate {
     pub(super) body: &'static str,
 }
 
+/// Returns the template whose name is that of its file, after the texts of other files.
+macro_rules! template {
+    ($name:literal $(, $before:literal)*) => {
+        $crate::cuda::template::KernelTemplate {
+            name: $name,
+            body: concat!($(include_str!($before),)* include_str!(concat!($name, ".cu"))),
+        }
+    };
+}
+pub(super) use template;
+
 impl KernelTemplate {
     fn kernel_name(&self, element: &str) -> String {
         format!("ms_{}__{element}", self.name)
@@ -104,23 +115,6 @@ impl KernelTemplate {
     ) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.launch(native, dtype.name(), types(dtype), grid(native, blocks), args) }
-    }
-
-    /// Launches the kernel for elements of a dtype in one block.
-    ///
-    /// # Errors
-    /// An error of the compiler or the driver.
-    ///
-    /// # Safety
-    /// As for [`launch::launch_blocks`].
-    pub(super) unsafe fn launch_block(
-        &self,
-        native: &NativeStream,
-        dtype: DType,
-        args: StridedArgs,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.launch_blocks(native, dtype, 1, args) }
     }
 
     /// Launches the kernel for elements of a dtype's size in one block.

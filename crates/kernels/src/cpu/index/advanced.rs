@@ -9,12 +9,14 @@ use millstream_types::{DType, Dims, Layout};
 
 use super::{check, distances, zeros};
 use crate::context::{KernelCtx, RawTensor};
-use crate::cpu::copy::{convert, copy_if_overlapping};
+use crate::cpu::copy::copy_if_overlapping;
+use crate::cpu::copy_primitives::COPY_PRIMITIVES;
 use crate::cpu::element::{Bool, Element, dispatch, moved};
 use crate::cpu::indexed::{Axis, IndexedElements, even, gather, step};
 use crate::cpu::memory::{Temporary, bits, expect_dtype, layout, view};
 use crate::cpu::number::Number;
 use crate::cpu::strided::{CHUNK, Sequence, broadcast_step};
+use crate::data_movement::changed;
 
 /// The axes of the indexed elements of a tensor, and their shape in the result.
 struct AdvancedIndex {
@@ -110,23 +112,11 @@ pub(super) fn index(ctx: &KernelCtx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `index_put(x, values, indices...; absent, accumulate)`.
-pub(super) fn index_put(ctx: &KernelCtx<'_>) -> Result<()> {
-    let count = ctx.operands() - 1;
-    let out = ctx.operand(count)?;
-    // SAFETY: operands of the call; the last is its output.
-    unsafe { convert(ctx, ctx.operand(0)?, out) }?;
-    put_values(ctx, "index_put", out, count)
-}
-
-/// `index_put_(x, values, indices...; absent, accumulate)`.
-pub(super) fn index_put_in_place(ctx: &KernelCtx<'_>) -> Result<()> {
-    put_values(ctx, "index_put_", ctx.operand(0)?, ctx.operands())
-}
-
-/// Sets the elements of `x` at the indices to the values, or adds the values. The indices are the
-/// operands from the third up to `end`.
-fn put_values(ctx: &KernelCtx<'_>, op: &str, x: RawTensor<'_>, end: usize) -> Result<()> {
+/// `index_put(x, values, indices...; absent, accumulate)`, and in place: sets the elements at the
+/// indices to the values, or adds the values.
+pub(super) fn index_put(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
+    let (x, end) = changed(ctx, in_place, &COPY_PRIMITIVES)?;
+    let op = if in_place { "index_put_" } else { "index_put" };
     let values = ctx.operand(1)?;
     ensure!(x.dtype == values.dtype, "{values:?} into {x:?}: schema and kernel disagree");
     let indices: Result<Vec<RawTensor<'_>>> = (2..end).map(|k| ctx.operand(k)).collect();

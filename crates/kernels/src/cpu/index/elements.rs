@@ -1,17 +1,19 @@
 //! Kernels of `gather`, `scatter` and `scatter_add`: an index for each element along a dimension.
 
 use anyhow::{Context, Result, ensure};
-use millstream_ops::args::{Scalar, dimension};
+use millstream_ops::args::Scalar;
 use millstream_types::{DType, Dims, Layout};
 
-use super::{check, has_wide_sums, raised, with_wide};
+use super::{check, has_wide_sums, with_wide};
 use crate::context::{KernelCtx, RawTensor};
-use crate::cpu::copy::{convert, copy_if_overlapping, set};
+use crate::cpu::copy::{copy_if_overlapping, set};
+use crate::cpu::copy_primitives::COPY_PRIMITIVES;
 use crate::cpu::element::{Element, dispatch, moved};
 use crate::cpu::indexed::{Axis, IndexedElements, even, in_chunks, step};
-use crate::cpu::memory::{Temporary, bits, view};
+use crate::cpu::memory::{Temporary, at_least_1d, bits, view};
 use crate::cpu::number::Number;
 use crate::cpu::strided::{CHUNK, Sequence};
+use crate::data_movement::{changed, required_dim};
 
 /// The elements of a tensor at an index along a dimension.
 pub(super) struct DimIndex {
@@ -33,9 +35,8 @@ impl DimIndex {
         x: RawTensor<'_>,
         index: &RawTensor<'_>,
     ) -> Result<DimIndex> {
-        let (x, index) = (raised(&x), raised(index));
-        let dim = ctx.attrs().int("dim")?.context("dim: missing; this argument is required")?;
-        let dim = dimension(dim, x.shape.len())?;
+        let (x, index) = (at_least_1d(&x), at_least_1d(index));
+        let dim = required_dim(ctx, x.shape.len())?;
         if index.numel() > 0 {
             let agree = x.shape.len() == index.shape.len()
                 && (0..x.shape.len()).all(|k| k == dim || index.shape[k] <= x.shape[k]);
@@ -134,14 +135,14 @@ fn scatter_into(
     }
     let mut index_copy = copy_if_overlapping(ctx, &target, &index)?;
     let index = index_copy.as_mut().map_or(index, Temporary::tensor);
-    let index = raised(&index);
+    let index = at_least_1d(&index);
     let mut copy = match &src {
         Some(src) => copy_if_overlapping(ctx, &target, src)?,
         None => Some(value(ctx, target.dtype)?),
     };
     let lone = src.is_none();
     let src = copy.as_mut().map(Temporary::tensor).or(src);
-    let src = raised(&src.context("no src: schema and kernel disagree")?);
+    let src = at_least_1d(&src.context("no src: schema and kernel disagree")?);
     let from = match lone {
         // One element for all indices.
         true => Layout::strided(index.shape, &Dims::from_elem(0, index.shape.len()), 0)?,
@@ -181,31 +182,9 @@ pub(super) fn first(src: &RawTensor<'_>, shape: &[usize]) -> Result<Layout> {
     Ok(Layout::strided(shape, src.strides, 0)?)
 }
 
-/// `scatter(x, index, src; dim)`.
-pub(super) fn scatter(ctx: &KernelCtx<'_>) -> Result<()> {
-    new(ctx, false)
-}
-
-/// `scatter_add(x, index, src; dim)`.
-pub(super) fn scatter_add(ctx: &KernelCtx<'_>) -> Result<()> {
-    new(ctx, true)
-}
-
-fn new(ctx: &KernelCtx<'_>, add: bool) -> Result<()> {
-    let out = ctx.operand(ctx.operands() - 1)?;
-    // SAFETY: operands of the call; the last is its output.
-    unsafe { convert(ctx, ctx.operand(0)?, out) }?;
-    let src = if ctx.operands() == 4 { Some(ctx.operand(2)?) } else { None };
-    scatter_into(ctx, out, ctx.operand(1)?, src, add)
-}
-
-/// `scatter_(x, index, src; dim)`.
-pub(super) fn scatter_in_place(ctx: &KernelCtx<'_>) -> Result<()> {
-    let src = if ctx.operands() == 3 { Some(ctx.operand(2)?) } else { None };
-    scatter_into(ctx, ctx.operand(0)?, ctx.operand(1)?, src, false)
-}
-
-/// `scatter_add_(x, index, src; dim)`.
-pub(super) fn scatter_add_in_place(ctx: &KernelCtx<'_>) -> Result<()> {
-    scatter_into(ctx, ctx.operand(0)?, ctx.operand(1)?, Some(ctx.operand(2)?), true)
+/// `scatter(x, index, src; dim)`, `scatter_add`, and both in place.
+pub(super) fn scatter(ctx: &KernelCtx<'_>, in_place: bool, add: bool) -> Result<()> {
+    let (target, inputs) = changed(ctx, in_place, &COPY_PRIMITIVES)?;
+    let src = if inputs == 3 { Some(ctx.operand(2)?) } else { None };
+    scatter_into(ctx, target, ctx.operand(1)?, src, add)
 }

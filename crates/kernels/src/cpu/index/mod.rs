@@ -33,17 +33,17 @@ pub(crate) use slices::is_scatter_add;
 
 pub(crate) const KERNELS: &[Kernel] = &[
     ("gather", elements::gather),
-    ("scatter", elements::scatter),
-    ("scatter_", elements::scatter_in_place),
-    ("scatter_add", elements::scatter_add),
-    ("scatter_add_", elements::scatter_add_in_place),
+    ("scatter", |ctx| elements::scatter(ctx, false, false)),
+    ("scatter_", |ctx| elements::scatter(ctx, true, false)),
+    ("scatter_add", |ctx| elements::scatter(ctx, false, true)),
+    ("scatter_add_", |ctx| elements::scatter(ctx, true, true)),
     ("scatter_reduce", reduced::scatter_reduce),
     ("index_select", slices::index_select),
-    ("index_add", slices::index_add),
-    ("index_add_", slices::index_add_in_place),
+    ("index_add", |ctx| slices::index_add(ctx, false)),
+    ("index_add_", |ctx| slices::index_add(ctx, true)),
     ("index", advanced::index),
-    ("index_put", advanced::index_put),
-    ("index_put_", advanced::index_put_in_place),
+    ("index_put", |ctx| advanced::index_put(ctx, false)),
+    ("index_put_", |ctx| advanced::index_put(ctx, true)),
 ];
 
 /// Calls `combine` with copies of `x` and `source` in a wider dtype, and rounds the results to `x`
@@ -137,12 +137,4 @@ fn zeros(count: usize) -> Result<Vec<usize>> {
         .with_context(|| format!("out of memory for a table of {count} indices"))?;
     table.resize(count, 0);
     Ok(table)
-}
-
-/// Returns the tensor, with one dimension if it has none.
-fn raised<'a>(x: &RawTensor<'a>) -> RawTensor<'a> {
-    match x.shape {
-        [] => RawTensor { shape: &[1], strides: &[1], ..*x },
-        _ => *x,
-    }
 }

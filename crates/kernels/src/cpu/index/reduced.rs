@@ -6,12 +6,12 @@ use millstream_ops::index::REDUCTIONS;
 use millstream_types::DType;
 
 use super::elements::{DimIndex, first};
-use super::{raised, with_wide};
+use super::with_wide;
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::compute::Compute;
 use crate::cpu::copy::convert;
 use crate::cpu::element::{Element, compute};
-use crate::cpu::memory::view;
+use crate::cpu::memory::{at_least_1d, view};
 use crate::cpu::strided::Sequence;
 
 /// `scatter_reduce(x, index, src; dim, reduce, include_self)`.
@@ -39,7 +39,7 @@ fn reduce_into(
     index: RawTensor<'_>,
     src: RawTensor<'_>,
 ) -> Result<()> {
-    let (index, src) = (raised(&index), raised(&src));
+    let (index, src) = (at_least_1d(&index), at_least_1d(&src));
     let from = first(&src, index.shape)?;
     // SAFETY: operands of the call, or memory that temporaries own; nothing else uses the target,
     // which is new, and everything runs on this thread.

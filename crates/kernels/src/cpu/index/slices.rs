@@ -1,22 +1,23 @@
 //! Kernels of `index_select` and `index_add`: an index for each slice of a dimension.
 
-use anyhow::{Context, Result, ensure};
-use millstream_ops::args::{Scalar, dimension};
+use anyhow::{Result, ensure};
+use millstream_ops::args::Scalar;
 use millstream_types::DType;
 
-use super::{check, distances, has_wide_sums, raised, with_wide};
+use super::{check, distances, has_wide_sums, with_wide};
 use crate::context::{KernelCtx, RawTensor};
-use crate::cpu::copy::{convert, copy_if_overlapping};
+use crate::cpu::copy::copy_if_overlapping;
+use crate::cpu::copy_primitives::COPY_PRIMITIVES;
 use crate::cpu::element::{Element, dispatch, from_scalar};
 use crate::cpu::indexed::{Axis, IndexedElements, even, gather, step};
-use crate::cpu::memory::Temporary;
+use crate::cpu::memory::{Temporary, at_least_1d};
 use crate::cpu::number::Number;
 use crate::cpu::strided::{CHUNK, Sequence};
+use crate::data_movement::{changed, required_dim};
 
 /// Returns the axes of the indexed slices of `x`.
 fn axes(ctx: &KernelCtx<'_>, x: &RawTensor<'_>, index: &RawTensor<'_>) -> Result<Vec<Axis>> {
-    let dim = ctx.attrs().int("dim")?.context("dim: missing; this argument is required")?;
-    let dim = dimension(dim, x.shape.len())?;
+    let dim = required_dim(ctx, x.shape.len())?;
     check(ctx, index, x.shape[dim], false)?;
     let axis = |(k, &length): (usize, &usize)| match k == dim {
         true => Ok(Axis::Table(distances(index, length, step(x, k))?)),
@@ -27,7 +28,7 @@ fn axes(ctx: &KernelCtx<'_>, x: &RawTensor<'_>, index: &RawTensor<'_>) -> Result
 
 /// `index_select(x, index; dim)`.
 pub(super) fn index_select(ctx: &KernelCtx<'_>) -> Result<()> {
-    let (x, index, out) = (raised(&ctx.operand(0)?), ctx.operand(1)?, ctx.operand(2)?);
+    let (x, index, out) = (at_least_1d(&ctx.operand(0)?), ctx.operand(1)?, ctx.operand(2)?);
     let axes = axes(ctx, &x, &index)?;
     // SAFETY: operands of the call, the last its output; the index is checked.
     unsafe { gather(ctx, x, axes, out) }
@@ -41,7 +42,7 @@ fn add(
     source: RawTensor<'_>,
 ) -> Result<()> {
     ensure!(x.dtype == source.dtype, "{source:?} to {x:?}: schema and kernel disagree");
-    let x = raised(&x);
+    let x = at_least_1d(&x);
     let axes = axes(ctx, &x, &index)?;
     let mut copy = copy_if_overlapping(ctx, &x, &source)?;
     let source = copy.as_mut().map_or(source, Temporary::tensor);
@@ -65,15 +66,12 @@ fn add(
     Ok(())
 }
 
-/// Adds as [`add`] does. As in PyTorch, sums of 16-bit floats are rounded once where the call
-/// equals a `scatter_add`: with several dimensions and without a factor. Otherwise each addition
-/// rounds.
-fn add_slices(
-    ctx: &KernelCtx<'_>,
-    x: RawTensor<'_>,
-    index: RawTensor<'_>,
-    source: RawTensor<'_>,
-) -> Result<()> {
+/// `index_add(x, index, source; dim, alpha)`, and in place. As in PyTorch, sums of 16-bit floats
+/// are rounded once where the call equals a `scatter_add`: with several dimensions and without a
+/// factor. Otherwise each addition rounds.
+pub(super) fn index_add(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
+    let (x, _) = changed(ctx, in_place, &COPY_PRIMITIVES)?;
+    let (index, source) = (ctx.operand(1)?, ctx.operand(2)?);
     if !is_scatter_add(ctx, &x)? || !has_wide_sums(x.dtype) {
         return add(ctx, x, index, source);
     }
@@ -85,17 +83,4 @@ fn add_slices(
 pub(crate) fn is_scatter_add(ctx: &KernelCtx<'_>, x: &RawTensor<'_>) -> Result<bool> {
     let factor = Scalar::of(ctx.attrs(), "alpha")?.map_or(1.0, from_scalar::<f64>);
     Ok(x.shape.len() > 1 && factor == 1.0)
-}
-
-/// `index_add(x, index, source; dim, alpha)`.
-pub(super) fn index_add(ctx: &KernelCtx<'_>) -> Result<()> {
-    let out = ctx.operand(3)?;
-    // SAFETY: operands of the call; the last is its output.
-    unsafe { convert(ctx, ctx.operand(0)?, out) }?;
-    add_slices(ctx, out, ctx.operand(1)?, ctx.operand(2)?)
-}
-
-/// `index_add_(x, index, source; dim, alpha)`.
-pub(super) fn index_add_in_place(ctx: &KernelCtx<'_>) -> Result<()> {
-    add_slices(ctx, ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?)
 }

@@ -12,9 +12,10 @@ use anyhow::Result;
 use millstream_ops::promotion::floating;
 use millstream_types::DType;
 
-use super::element::float;
+use super::element::cast;
 use super::elementwise::{Bound, Call, CallArgs, ElementwiseOp};
 use super::function::{one, three, two};
+use super::real::reals;
 use polynomials::Kind;
 
 /// Defines kernels of functions of one f64.
@@ -23,7 +24,7 @@ macro_rules! of_one {
         pub(crate) const OF_ONE: &[ElementwiseOp] = &[$(($op, |args| {
             let call = Call::of(args, [""])?;
             let common = floating(call.common()?);
-            float!(common, T => call.bind(common, one(|x: T| $f(x.into()) as T)))
+            reals!(common, T => call.bind(common, one(|x: T| $f(x.into()) as T)))
         })),*];
     };
 }
@@ -56,7 +57,7 @@ macro_rules! of_two {
         pub(crate) const OF_TWO: &[ElementwiseOp] = &[$(($op, |args| {
             let call = Call::of(args, [""; 2])?;
             let common = floating(call.common()?);
-            float!(common, T => {
+            reals!(common, T => {
                 call.bind(common, two(|x: T, y: T| $f(x.into(), y.into()) as T))
             })
         })),*];
@@ -100,7 +101,7 @@ pub(crate) const CHOICES: &[ElementwiseOp] = &[
 fn dirichlet_grad(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""; 3])?;
     let common = floating(call.common()?);
-    float!(common, T => call.bind(common, three(|x: T, concentration: T, total: T| {
+    reals!(common, T => call.bind(common, three(|x: T, concentration: T, total: T| {
         sample_gradients::dirichlet(x.into(), concentration.into(), total.into()) as T
     })))
 }
@@ -109,8 +110,8 @@ fn polygamma(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""])?;
     let order = args.attrs.int("n")?.unwrap_or(0);
     let common = floating(call.common()?);
-    float!(common, T => {
-        call.bind(common, one(move |x: T| gamma::polygamma(order, x.into()) as T))
+    reals!(common, T => {
+        call.bind(common, one(move |x: T| gamma::polygamma(order, cast(x)) as T))
     })
 }
 
@@ -118,8 +119,8 @@ fn hermite(args: &CallArgs<'_>, f: fn(f64, f64, i64) -> f64) -> Result<Bound> {
     let call = Call::of(args, [""; 2])?;
     let common = floating(call.common()?);
     let most = if common == DType::F64 { 512 } else { 128 };
-    float!(common, T => {
-        call.bind(common, two(move |x: T, n: T| f(x.into(), n.into(), most) as T))
+    reals!(common, T => {
+        call.bind(common, two(move |x: T, n: T| f(cast(x), cast(n), most) as T))
     })
 }
 
