@@ -102,7 +102,7 @@ fn dirichlet_grad(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""; 3])?;
     let common = floating(call.common()?);
     reals!(common, T => call.bind(common, three(|x: T, concentration: T, total: T| {
-        sample_gradients::dirichlet(x.into(), concentration.into(), total.into()) as T
+        sample_gradients::dirichlet(cast(x), cast(concentration), cast(total)) as T
     })))
 }
 
