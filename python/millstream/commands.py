@@ -78,30 +78,32 @@ class Result:
     `--report`."""
 
     def __init__(self, name, paths, options):
+        if "report" in options:
+            raise TypeError(f"{name}: the report is what the function returns")
         paths = [os.fspath(path) for path in paths]
         given = ["millstream", name, *arguments({"report": "-", **options}), "--", *paths]
         ended = _native.command(given)
         self.status, self.text = ended.status, ended.err
+        self.errors = ended.errors
         self.lines = [json.loads(line) for line in ended.out.splitlines()]
         if not self.lines:
-            raise refused(ended)
-        self.report, self.errors = self.lines[0], ended.errors
+            raise self.refused()
+        self.report = self.lines[0]
 
     @property
     def ok(self) -> bool:
         """Whether everything is as it should be: the command's exit status is 0."""
         return self.status == 0
 
+    def refused(self):
+        """Returns the errors of the command as an exception."""
+        if not self.errors:
+            return MillstreamError(self.text.strip() or f"exit status {self.status}")
+        place, message, help = self.errors[0]
+        return MillstreamError(message, place, help, self.errors)
+
     def __repr__(self):
         return self.text.rstrip("\n")
-
-
-def refused(ended):
-    """Returns the error of a command that gave no result."""
-    if not ended.errors:
-        return MillstreamError(ended.err.strip() or f"exit status {ended.status}")
-    place, message, help = ended.errors[0]
-    return MillstreamError(message, place, help, ended.errors)
 
 
 class Run(Result):
@@ -130,7 +132,7 @@ class Run(Result):
         """Raises an AssertionError unless everything ran and every result is PyTorch's, within its
         tolerance."""
         if not self.ok:
-            raise AssertionError(self.text.strip() or str(refused(self)))
+            raise AssertionError(self.text.strip())
         return self
 
 
@@ -187,7 +189,7 @@ class Verification(Result):
             last = self.text.strip().splitlines()[-1]
             warnings.warn(last, Undecided, stacklevel=2)
         elif not self.ok:
-            raise RaceError(self.races) if self.races else refused(self)
+            raise RaceError(self.races) if self.races else self.refused()
         return self
 
 

@@ -131,8 +131,10 @@ class memory:
         """Returns what holds memory at the peak, the largest first: by `tensor`, by the `module` or
         the `line` that made it, or by `device`."""
         names = {one["tensor"] for arena in self.report for one in arena["holders"]}
-        group = {"tensor": lambda one, _: one["tensor"], "device": lambda _, arena: arena["arena"],
-                 "module": lambda one, _: module_of(one, names), "line": lambda one, _: line_of(one)}
+        group = {
+            "tensor": lambda one, _: one["tensor"], "device": lambda _, arena: arena["arena"],
+            "module": lambda one, _: module_of(one, names), "line": lambda one, _: line_of(one),
+        }
         if by not in group:
             raise ValueError(f"at_peak(by=…): expected one of {', '.join(group)}, got {by!r}")
         held = collections.Counter()

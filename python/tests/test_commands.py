@@ -70,6 +70,13 @@ def test_errors_have_place_and_help(tmp_path):
         ms.run(STEP, streams=0)
     with pytest.raises(ms.MillstreamError, match="--no-such"):
         ms.verify(STEP, no_such=True)
+    with pytest.raises(TypeError, match="report"):
+        ms.run(STEP, report="file")
+    # What can be read is decided; what cannot is no proof.
+    partly = ms.verify(ROOT / "examples/traces/diamond.json", trace)
+    assert partly.verdict == "refused" and len(partly.lines) == 1 and not partly.races
+    with pytest.raises(ms.MillstreamError, match="wrong.json"):
+        partly.raise_if_racy()
 
 
 def test_a_race_raises_with_its_lines(tmp_path):
@@ -147,7 +154,9 @@ def test_the_lock_is_free_while_a_command_runs():
 
 
 def test_control_c_stops_a_run():
-    code = f"import millstream as ms; print('begun', flush=True); ms.run({str(STEP)!r}, repeat=10**9)"
+    code = f"""import millstream as ms
+print('begun', flush=True)
+ms.run({str(STEP)!r}, repeat=10**9)"""
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
     assert process.stdout.readline() == b"begun\n"

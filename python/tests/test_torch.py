@@ -1,4 +1,4 @@
-"""Programs of PyTorch's: recorded, checked, run and shown in the process. Skipped without PyTorch."""
+"""Programs of PyTorch's: recorded, checked, run and shown. Skipped without PyTorch."""
 
 import pytest
 
