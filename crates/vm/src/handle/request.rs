@@ -243,15 +243,23 @@ pub(crate) trait Answer: Sized {
     fn of(reply: Reply, kept: Option<Self>) -> Option<Self>;
 }
 
-impl Answer for Results {
-    fn reply(self, _: &mut Option<Self>) -> Reply {
-        Reply::Tensors(self)
-    }
+macro_rules! answer {
+    ($reply:ident: $ty:ty) => {
+        impl Answer for $ty {
+            fn reply(self, _: &mut Option<Self>) -> Reply {
+                Reply::$reply(self)
+            }
 
-    fn of(reply: Reply, _: Option<Self>) -> Option<Self> {
-        if let Reply::Tensors(tensors) = reply { Some(tensors) } else { None }
-    }
+            fn of(reply: Reply, _: Option<Self>) -> Option<Self> {
+                if let Reply::$reply(answer) = reply { Some(answer) } else { None }
+            }
+        }
+    };
 }
+
+answer! { Tensors: Results }
+answer! { Bytes: Vec<u8> }
+answer! { Drawn: Seed }
 
 impl Answer for Tensor {
     fn reply(self, _: &mut Option<Self>) -> Reply {
@@ -260,26 +268,6 @@ impl Answer for Tensor {
 
     fn of(reply: Reply, _: Option<Self>) -> Option<Self> {
         if let Reply::Tensors(mut tensors) = reply { tensors.pop() } else { None }
-    }
-}
-
-impl Answer for Vec<u8> {
-    fn reply(self, _: &mut Option<Self>) -> Reply {
-        Reply::Bytes(self)
-    }
-
-    fn of(reply: Reply, _: Option<Self>) -> Option<Self> {
-        if let Reply::Bytes(bytes) = reply { Some(bytes) } else { None }
-    }
-}
-
-impl Answer for Seed {
-    fn reply(self, _: &mut Option<Self>) -> Reply {
-        Reply::Drawn(self)
-    }
-
-    fn of(reply: Reply, _: Option<Self>) -> Option<Self> {
-        if let Reply::Drawn(seed) = reply { Some(seed) } else { None }
     }
 }
 
