@@ -25,7 +25,7 @@ fn made(
     }
     let reply = make()?;
     if let Reply::Tensors(made) = &reply {
-        session::note(machine, step, made, request.origin);
+        session::with(machine, |session| session.note(step, None, made, request.origin));
     }
     Ok(reply)
 }
@@ -51,7 +51,9 @@ fn refusal<'a>(verb: &Verb<'a>) -> Option<(&'a Machine, &'a str)> {
 impl Layer for Tracing {
     fn submit(&self, request: &Request<'_>, next: Next<'_, '_>) -> Result<Reply> {
         let (verb, origin) = (&request.verb, request.origin);
-        let refuse = |machine, reason: &str| session::refuse(machine, reason, origin);
+        let refuse = |machine, reason: &str| {
+            session::with(machine, |session| session.refuse(reason.to_owned(), origin));
+        };
         if let Some((machine, reason)) = refusal(verb) {
             refuse(machine, reason);
         }
@@ -151,7 +153,7 @@ impl Layer for Tracing {
                 next.submit(request)
             }
             Verb::Adopt { tensor } => {
-                session::adopt(tensor)?;
+                session::with(tensor.machine(), |session| session.adopt(tensor)).transpose()?;
                 next.submit(request)
             }
             // The others are made of calls that are noted, or are refused above.
@@ -161,7 +163,7 @@ impl Layer for Tracing {
 
     fn ended(&self, machine: &Machine, tensor: Ended) {
         if let Ended::Made(tensor) = tensor {
-            session::ended(machine, tensor);
+            session::with(machine, |session| session.end(tensor));
         }
     }
 

@@ -397,7 +397,7 @@ impl Session {
     }
 
     /// Notes a step that was made.
-    fn note(
+    pub(super) fn note(
         &mut self,
         verb: &Verb<'_>,
         recorded: Option<Point>,
@@ -431,7 +431,7 @@ impl Session {
     }
 
     /// Notes the end of a tensor.
-    fn end(&mut self, tensor: TensorRef) {
+    pub(super) fn end(&mut self, tensor: TensorRef) {
         if let Some(value) = self.names.get(&tensor) {
             self.alive.remove(value);
         }
@@ -570,7 +570,7 @@ impl Session {
     }
 
     /// Makes a tensor that exists already one from elsewhere.
-    fn adopt(&mut self, tensor: &Tensor) -> Result<()> {
+    pub(super) fn adopt(&mut self, tensor: &Tensor) -> Result<()> {
         let (place, part) = (Place::of(&self.machine, tensor)?, global::part(tensor)?);
         let value = Value::Outside(self.outside.len() as u32);
         self.names.insert(part.tensor_ref(), value);
@@ -655,16 +655,8 @@ pub(super) fn end_repetition(origin: &Origin) -> Result<()> {
 }
 
 /// Uses the session, if it is one of this machine.
-fn with<T>(machine: &Machine, work: impl FnOnce(&mut Session) -> T) -> Option<T> {
+pub(super) fn with<T>(machine: &Machine, work: impl FnOnce(&mut Session) -> T) -> Option<T> {
     with_any(|session| Arc::ptr_eq(&session.machine.shared, &machine.shared).then(|| work(session)))
-}
-
-/// Takes a tensor of state from elsewhere.
-///
-/// # Errors
-/// It is another machine's, or was released.
-pub(super) fn adopt(tensor: &Tensor) -> Result<()> {
-    with(tensor.machine(), |session| session.adopt(tensor)).transpose().map(drop)
 }
 
 /// Notes that the function reads the gradient of a leaf.
@@ -730,11 +722,6 @@ pub(super) fn replayed_read(tensor: &Tensor, origin: &Origin) -> Result<Option<V
     read.transpose()
 }
 
-/// Notes a step that was made, with its results.
-pub(super) fn note(machine: &Machine, verb: &Verb<'_>, results: &[Tensor], origin: &Origin) {
-    with(machine, |session| session.note(verb, None, results, origin));
-}
-
 /// Notes a read that was made.
 pub(super) fn note_read(tensor: &Tensor, result: &Result<Reply>, origin: &Origin) {
     with(tensor.machine(), |session| match result {
@@ -762,14 +749,4 @@ pub(super) fn order(
         Ok(())
     });
     ordered.unwrap_or(Ok(()))
-}
-
-/// Notes that the function does something that cannot be captured.
-pub(super) fn refuse(machine: &Machine, reason: &str, origin: &Origin) {
-    with(machine, |session| session.refuse(reason.to_owned(), origin));
-}
-
-/// Notes the end of a tensor.
-pub(super) fn ended(machine: &Machine, tensor: TensorRef) {
-    with(machine, |session| session.end(tensor));
 }

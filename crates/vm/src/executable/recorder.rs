@@ -2,12 +2,10 @@
 //!
 //! Long because the recorder has a method for each kind of instruction.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 use millstream_instructions::builder::{EventRef, SectionId};
-use millstream_instructions::passes::Effort;
 use millstream_instructions::{InstructionsBuilder, ListRecorder, TensorRef};
 use millstream_runtime::engine::Engine;
 use millstream_runtime::engine::router::Router;
@@ -25,10 +23,10 @@ use crate::handle::generator::Generator;
 use crate::handle::lowering;
 use crate::handle::machine::Machine;
 
-use super::Signature;
 use super::folded::FoldedCalls;
 use super::gradients::RecordedGradients;
 use super::recorded::{Recorded, outputs_of};
+use super::{Declared, Signature};
 
 /// A tensor of a list that is being recorded.
 ///
@@ -59,14 +57,6 @@ impl RecordedTensor {
     pub fn of(tensor: &Tensor) -> RecordedTensor {
         RecordedTensor(tensor.tensor_ref())
     }
-}
-
-/// A formal that was declared.
-struct Declared {
-    kind: FormalKind,
-    bound: Option<Tensor>,
-    /// Whether its content is the same in all launches.
-    is_constant: bool,
 }
 
 /// Records a list on formals: inputs that each launch gives, tensors of the machine that are bound
@@ -355,8 +345,7 @@ impl Recorder {
         device: &DeviceId,
     ) -> Result<RecordedTensor> {
         at_caller(self.machine.policies().devices().probe(device))?;
-        let declared = Declared { kind: FormalKind::Input, bound: None, is_constant: false };
-        at_caller(self.formal(name, spec, bytes, device, declared))
+        at_caller(self.formal(name, spec, bytes, device, Declared::new(FormalKind::Input)))
     }
 
     /// Brings a tensor of the machine into the list: all launches use it. The tensor lives as long
@@ -438,8 +427,7 @@ impl Recorder {
         }
         let kind = if is_constant { "constant" } else { "bound" };
         let name = format!("{kind} {}", self.bound.len());
-        let bound = Some(tensor.clone());
-        let declared = Declared { kind: FormalKind::Bound, bound, is_constant };
+        let declared = Declared::bound(tensor.clone(), is_constant);
         let spec = tensor.spec().clone();
         let device = tensor.device().clone();
         let inner = self.formal(&name, spec, bytes, &device, declared)?;
@@ -929,7 +917,7 @@ impl Recorder {
     fn finished(mut self) -> Result<Recorded> {
         let gradients = self.finish_gradients()?;
         self.finish_overflow()?;
-        let Recorder { machine, list, formals, outputs, callbacks, .. } = self;
+        let Recorder { machine, list, mut formals, outputs, callbacks, .. } = self;
         let Recorder { kept, generators, .. } = self;
         let mut engine = list.shared.lock()?;
         let Engine { builder, router, .. } = &mut *engine;
@@ -942,37 +930,13 @@ impl Recorder {
             let unnamed = || Error::Internal { message: format!("{name} is not in the list") };
             named.push((name.clone(), id.ok_or_else(unnamed)?, spec));
         }
-        let mut kinds: Vec<FormalKind> = formals.iter().map(|f| f.kind).collect();
-        let mut constants: Vec<bool> = formals.iter().map(|f| f.is_constant).collect();
-        let mut bound: Vec<Option<Tensor>> = formals.into_iter().map(|f| f.bound).collect();
         let mut list = builder.finish_list(recorder);
         let outputs = outputs_of(&mut list, named)?;
-        kinds.resize(list.externals.len(), FormalKind::Output);
-        bound.resize(list.externals.len(), None);
-        constants.resize(list.externals.len(), false);
-        let signature = Signature {
-            kinds,
-            bound,
-            constants,
-            folded: FoldedCalls::default(),
-            outputs,
-            callbacks,
-            gradients,
-            kept,
-            generators,
-        };
-        let streams = machine.shared.host_workers;
-        let effort = Effort::default();
-        Ok(Recorded {
-            machine,
-            list,
-            signature,
-            is_proven: false,
-            streams,
-            effort,
-            budgets: BTreeMap::new(),
-            remat: Vec::new(),
-        })
+        formals.resize(list.externals.len(), Declared::new(FormalKind::Output));
+        let folded = FoldedCalls::default();
+        let signature =
+            Signature { formals, folded, outputs, callbacks, gradients, kept, generators };
+        Ok(Recorded::new(machine, list, signature))
     }
 }
 
