@@ -357,42 +357,46 @@ impl Session {
         verb: &Verb<'_>,
         recorded: Option<Point>,
     ) -> std::result::Result<Action, String> {
-        Ok(match *verb {
-            Verb::Op(OpCall { name, inputs, out, attrs, stream, priority, .. }) => Action::Call {
-                name: name.to_owned(),
-                inputs: self.values(inputs)?,
-                out: out.map(|out| self.values(out)).transpose()?,
-                attrs: attrs.clone(),
-                stream: self.stream(stream),
-                priority,
-            },
-            Verb::Empty { spec, bytes, stream } => {
+        Ok(match (*verb, recorded) {
+            (Verb::Op(OpCall { name, inputs, out, attrs, stream, priority, .. }), _) => {
+                Action::Call {
+                    name: name.to_owned(),
+                    inputs: self.values(inputs)?,
+                    out: out.map(|out| self.values(out)).transpose()?,
+                    attrs: attrs.clone(),
+                    stream: self.stream(stream),
+                    priority,
+                }
+            }
+            (Verb::Empty { spec, bytes, stream }, _) => {
                 Action::Empty { spec: spec.clone(), bytes, stream: self.stream(stream) }
             }
-            Verb::View { of, spec } => Action::View { of: self.value(of)?, spec: spec.clone() },
-            Verb::Upload { spec, bytes, stream } => {
+            (Verb::View { of, spec }, _) => {
+                Action::View { of: self.value(of)?, spec: spec.clone() }
+            }
+            (Verb::Upload { spec, bytes, stream }, _) => {
                 let (spec, bytes) = (spec.clone(), bytes.borrow().clone());
                 Action::Upload { spec, bytes, stream: self.stream(stream) }
             }
-            Verb::Read { tensor } => Action::Read { tensor: self.value(tensor)? },
-            Verb::RecordEvent { stream, .. } => {
+            (Verb::Read { tensor }, _) => Action::Read { tensor: self.value(tensor)? },
+            (Verb::RecordEvent { stream, .. }, Some(at)) => {
                 let next = self.events.len() as u32;
-                let at = recorded.ok_or_else(|| "it records no event".to_owned())?;
                 let event = *self.events.entry(at).or_insert(next);
                 Action::RecordEvent { stream: self.stream(stream), event }
             }
-            Verb::WaitEvent { stream, at, .. } => match at.and_then(|at| self.events.get(&at)) {
+            (Verb::WaitEvent { stream, at, .. }, _) => match at.and_then(|at| self.events.get(&at))
+            {
                 Some(&event) => Action::WaitEvent { stream: self.stream(stream), event },
                 None => return Err("it waits for an event from outside".to_owned()),
             },
-            Verb::WaitStream { stream, source } => {
+            (Verb::WaitStream { stream, source }, _) => {
                 Action::WaitStream { stream: self.stream(stream), source: self.stream(source) }
             }
-            Verb::Barrier { global, .. } => Action::Barrier { global },
-            Verb::Touch { tensors, stream } => {
+            (Verb::Barrier { global, .. }, _) => Action::Barrier { global },
+            (Verb::Touch { tensors, stream }, _) => {
                 Action::Touch { tensors: self.values(tensors)?, stream: self.stream(stream) }
             }
-            _ => return Err("it makes a step that no replay makes".to_owned()),
+            _ => unreachable!("never noted"),
         })
     }
 

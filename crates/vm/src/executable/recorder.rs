@@ -80,7 +80,8 @@ pub struct Recorder {
     /// Keeps the formals that were shown as tensors of that machine.
     shown: Vec<Tensor>,
     formals: Vec<Declared>,
-    pub(super) bound: Vec<(Tensor, RecordedTensor)>,
+    /// The tensors that are bound, and whether each may change between launches.
+    bound: Vec<(Tensor, RecordedTensor, bool)>,
     pub(super) outputs: Vec<(String, RecordedTensor)>,
     pub(super) sections: Vec<SectionId>,
     pub(super) callbacks: Vec<SharedCallback>,
@@ -406,51 +407,37 @@ impl Recorder {
     }
 
     fn bound_as(&mut self, tensor: &Tensor, is_constant: bool) -> Result<RecordedTensor> {
-        let known = self.bound.iter().find(|(t, _)| t.tensor_ref() == tensor.tensor_ref());
-        if let Some((_, known)) = known {
-            let known = *known;
-            return self.as_constant(known, is_constant);
-        }
         let made = self.machine.owns(tensor)?;
         let engine = self.machine.shared.lock()?;
         // As formals of their own, tensors of one storage would be ordered as if they were apart.
         let storage = |tensor: TensorRef| engine.router.slot(tensor.id).map(|s| s.storage);
-        let beside = self.bound.iter().find(|(t, _)| storage(t.tensor_ref()) == storage(made));
-        let beside = beside.map(|(_, inner)| *inner);
-        let bytes = engine.builder.storage_bytes(made)?;
-        drop(engine);
-        if let Some(beside) = beside {
-            self.as_constant(beside, is_constant)?;
-            let inner = self.view(&beside, tensor.spec().clone())?;
-            self.bound.push((tensor.clone(), inner));
+        let own = self.bound.iter().find(|(t, ..)| t.tensor_ref() == made);
+        let beside = || self.bound.iter().find(|(t, ..)| storage(t.tensor_ref()) == storage(made));
+        if let Some((known, inner, may_change)) = own.or_else(beside) {
+            let (is_own, inner, may_change) = (known.tensor_ref() == made, *inner, *may_change);
+            drop(engine);
+            if is_constant && may_change {
+                let message =
+                    "its storage is bound already as one that may change; name it a constant first";
+                return Err(invalid("constant", message.to_owned()));
+            }
+            if is_own {
+                return Ok(inner);
+            }
+            let inner = self.view(&inner, tensor.spec().clone())?;
+            self.bound.push((tensor.clone(), inner, may_change));
             return Ok(inner);
         }
+        let bytes = engine.builder.storage_bytes(made)?;
+        drop(engine);
         let kind = if is_constant { "constant" } else { "bound" };
         let name = format!("{kind} {}", self.bound.len());
         let declared = Declared::bound(tensor.clone(), is_constant);
         let spec = tensor.spec().clone();
         let device = tensor.device().clone();
         let inner = self.formal(&name, spec, bytes, &device, declared)?;
-        self.bound.push((tensor.clone(), inner));
+        self.bound.push((tensor.clone(), inner, !is_constant));
         Ok(inner)
-    }
-
-    /// Returns a tensor that is bound, if its storage may be bound as a constant, if it is to be.
-    fn as_constant(&self, bound: RecordedTensor, is_constant: bool) -> Result<RecordedTensor> {
-        let storage = |tensor| self.engine().builder.storage_of(tensor).ok();
-        let own = storage(bound.0);
-        let mut formals = self.bound.iter().filter(|(_, inner)| storage(inner.0) == own);
-        let of = |tensor: &Tensor| {
-            let is_same = |f: &&Declared| f.bound.as_ref().is_some_and(|b| b.is_same(tensor));
-            self.formals.iter().find(is_same)
-        };
-        let declared = formals.find_map(|(tensor, _)| of(tensor));
-        if !is_constant || declared.is_some_and(|declared| declared.is_constant) {
-            return Ok(bound);
-        }
-        let message =
-            "its storage is bound already as one that may change; name it a constant first";
-        Err(invalid("constant", message.to_owned()))
     }
 
     /// Returns the number of formals so far.
