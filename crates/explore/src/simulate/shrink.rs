@@ -233,8 +233,8 @@ enum Kind {
     Value,
 }
 
-/// Returns the program without a stream or an initial tensor, if nothing names it. Later ones of its
-/// kind count down.
+/// Returns the program without a stream or an initial tensor, if nothing names it. Later numbers of
+/// its kind count down.
 fn without(program: &Program, kind: Kind, at: usize) -> Option<Program> {
     let (mut program, mut is_used) = (program.clone(), false);
     each_number(&mut program, &mut |of, number| {

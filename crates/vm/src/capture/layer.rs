@@ -156,8 +156,19 @@ impl Layer for Tracing {
                 session::with(tensor.machine(), |session| session.adopt(tensor)).transpose()?;
                 next.submit(request)
             }
-            // The others are made of calls that are noted, or are refused above.
-            _ => next.submit(request),
+            // Made of calls that are noted.
+            Verb::Composite(_) | Verb::Copy { .. } | Verb::CopyInto { .. } => next.submit(request),
+            // Refused above.
+            Verb::Bounded { .. }
+            | Verb::Size { .. }
+            | Verb::Batch { .. }
+            | Verb::Prepared { .. }
+            | Verb::Launch { .. }
+            | Verb::Push { .. }
+            | Verb::Access { .. }
+            | Verb::Release { .. }
+            | Verb::BeginSection { .. }
+            | Verb::EndSection { .. } => next.submit(request),
         }
     }
 

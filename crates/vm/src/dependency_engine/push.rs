@@ -1,6 +1,4 @@
 //! A push under construction, and its emission.
-//!
-//! Long because its items have examples.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -87,10 +87,19 @@ impl Layer for Recording {
             Verb::SetNumber { .. } => {
                 refused("a rate is set by the program; set it outside of the recorded function")
             }
-            // A use of a tensor of the list is refused, as it has no elements. The others are made of
-            // requests that are recorded, or do not reach into the list: what
+            // The machine refuses uses of a tensor of the list, which has no elements. The others
+            // are made of requests that are recorded, or do not reach into the list: a tensor that
             // is made outside of it is bound where it is used.
-            _ => next.submit(request),
+            Verb::Read { .. }
+            | Verb::Access { .. }
+            | Verb::Release { .. }
+            | Verb::Composite(_)
+            | Verb::Batch { .. }
+            | Verb::Size { .. }
+            | Verb::Copy { .. }
+            | Verb::CopyInto { .. }
+            | Verb::EndSection { .. }
+            | Verb::Adopt { .. } => next.submit(request),
         }
     }
 

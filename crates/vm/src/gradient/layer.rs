@@ -64,8 +64,8 @@ impl Layer for Gradients {
                 unnoted(machine, "a launch", &operands())?;
                 next.submit(request)
             }
-            // The others change no element, or none that depends on a tensor with a gradient, or are
-            // made of calls that are noted.
+            // The others change no element that depends on a tensor with a gradient, or are made of
+            // calls that are noted.
             _ => next.submit(request),
         }
     }

@@ -1,6 +1,4 @@
 //! Global tensors: how programs make, redistribute and read them.
-//!
-//! Long because its methods have examples.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;

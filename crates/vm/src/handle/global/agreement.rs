@@ -31,8 +31,8 @@ pub(crate) fn exchange(machine: &Machine, mesh: &Mesh, own: &[i64]) -> Result<Ve
     Ok(ranks.iter().map(of_rank).collect())
 }
 
-/// Returns the text of each rank of a mesh, in its order, cut to `LINE` bytes. All of them call this;
-/// waits for them.
+/// Returns the text of each rank of a mesh, in its order, cut to `LINE` bytes. All of them call
+/// this; waits for them.
 pub(crate) fn exchange_text(machine: &Machine, mesh: &Mesh, own: &str) -> Result<Vec<String>> {
     let mut bytes = own.as_bytes().to_vec();
     bytes.resize(LINE, 0);
