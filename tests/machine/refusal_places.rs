@@ -761,7 +761,6 @@ const REPORTS: &[&str] = &[
     "vm/src/executable/cached.rs",
     "vm/src/executable/folded.rs",
     "vm/src/executable/host_outputs.rs",
-    "vm/src/executable/layouts.rs",
     "vm/src/executable/show.rs",
     "runtime/src/replay/compile/graphs.rs",
     "runtime/src/replay/compile/graphs_tests.rs",

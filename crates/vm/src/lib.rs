@@ -34,14 +34,13 @@ mod tensor;
 pub use capture::{CaptureLimits, Traced, TracedCall, TracedReport};
 pub use dependency_engine::{Bulk, ClosureResult, DependencyEngine, Operator, Prop, Push, Var};
 pub use executable::{
-    CallLayout, Executable, FoldedCalls, LaunchBuilder, Launched, Layouts, Recorded, RecordedCall,
-    RecordedLaunch, RecordedTensor, Recorder, ShardBuilder, Sharded, USUAL_PASSES, Workspace,
-    accepts,
+    Executable, FoldedCalls, LaunchBuilder, Launched, Recorded, RecordedCall, RecordedLaunch,
+    RecordedTensor, Recorder, ShardBuilder, Sharded, USUAL_PASSES, Workspace, accepts,
 };
 pub use gradient::{Tape, autocast, no_grad, optimisers};
 pub use handle::batch::Batch;
 pub use handle::generator::{Generator, GeneratorState};
-pub use handle::global::GlobalFormals;
+pub use handle::global::{CallLayout, GlobalFormals, Layouts};
 pub use handle::lowering;
 pub use handle::machine::{CallBuilder, Machine, MachineConfig, Profiling, RangeGuard};
 pub use handle::prepared::{Prepared, TensorHandle};

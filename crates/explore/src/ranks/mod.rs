@@ -29,7 +29,7 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use crate::simulate::{Finding, Trial, both, compare, compare_faulty, refused};
 
-use turns::{Fault, Seen, Turns};
+use turns::{Fault, Kind, Seen, Turns};
 
 /// The programs of several ranks with the results of their inline run.
 pub struct RankSimulator {
@@ -37,26 +37,6 @@ pub struct RankSimulator {
     options: RunOptions,
     inline: Vec<RunReport>,
     refused: Option<Finding>,
-}
-
-/// What goes wrong in a run.
-#[derive(Clone, Copy, Debug)]
-enum Wrong {
-    Fault(Fault),
-    /// The statements of a rank are cancelled before a step.
-    Cancelled {
-        rank: usize,
-        step: u64,
-    },
-}
-
-impl Wrong {
-    fn rank(self) -> usize {
-        match self {
-            Wrong::Fault(Fault::Lost { rank, .. } | Fault::Fails { rank, .. })
-            | Wrong::Cancelled { rank, .. } => rank,
-        }
-    }
 }
 
 /// The reports of a run, one for each rank that could be run, and what was seen of the turns.
@@ -120,34 +100,24 @@ impl RankSimulator {
         rng.set_stream(2);
         let rank = rng.next_u32() as usize % self.prepared.len();
         let calls = healthy.seen.calls[rank];
-        let wrong = match rng.next_u32() % 3 {
-            kind @ (0 | 1) if calls > 0 => {
-                let call = 1 + u64::from(rng.next_u32()) % calls;
-                let is_lost = kind == 0;
-                Wrong::Fault(if is_lost {
-                    Fault::Lost { rank, call }
-                } else {
-                    Fault::Fails { rank, call }
-                })
-            }
-            _ => {
-                let steps = healthy.reports[rank].as_ref().ok();
-                let steps = steps.and_then(|report| report.schedule.as_ref());
-                let steps = steps.map_or(0, |schedule| schedule.steps);
-                Wrong::Cancelled { rank, step: 1 + u64::from(rng.next_u32()) % (steps + 1) }
+        let kind = [Kind::Lost, Kind::Fails, Kind::Cancelled][rng.next_u32() as usize % 3];
+        let kind = if calls == 0 { Kind::Cancelled } else { kind };
+        let count = match kind {
+            Kind::Lost | Kind::Fails => calls,
+            Kind::Cancelled => {
+                let schedule =
+                    healthy.reports[rank].as_ref().ok().and_then(|r| r.schedule.as_ref());
+                schedule.map_or(0, |schedule| schedule.steps) + 1
             }
         };
-        let ran = self.run(seed, Some(wrong))?;
-        let finding = self.check(&ran, wrong);
-        let finding = finding.map(|found| Finding::Fault(format!("{wrong:?}: {found}")));
+        let fault = Fault { rank, at: 1 + u64::from(rng.next_u32()) % count, kind };
+        let ran = self.run(seed, Some(fault))?;
+        let finding = self.check(&ran, fault);
+        let finding = finding.map(|found| Finding::Fault(format!("{fault:?}: {found}")));
         Ok(Trial { schedule: Some(ran.schedule()), finding })
     }
 
-    fn run(&self, seed: u64, wrong: Option<Wrong>) -> Result<Ran, RunError> {
-        let fault = match wrong {
-            Some(Wrong::Fault(fault)) => Some(fault),
-            Some(Wrong::Cancelled { .. }) | None => None,
-        };
+    fn run(&self, seed: u64, fault: Option<Fault>) -> Result<Ran, RunError> {
         let ranks = self.prepared.len();
         let (turns, communicators) = Turns::communicators(ranks, seed, fault);
         let reports = thread::scope(|scope| {
@@ -156,10 +126,10 @@ impl RankSimulator {
                 let (mut steps, mut cancellation) = (Steps::default(), None);
                 // Each rank has a schedule of its own.
                 steps.seed = seed.wrapping_mul(ranks as u64).wrapping_add(rank as u64);
-                if let Some(Wrong::Cancelled { rank: chosen, step }) = wrong
+                if let Some(Fault { rank: chosen, at, kind: Kind::Cancelled }) = fault
                     && chosen == rank
                 {
-                    (steps.cancel_at, cancellation) = (Some(step), Some(Cancellation::new()));
+                    (steps.cancel_at, cancellation) = (Some(at), Some(Cancellation::new()));
                 }
                 let mut options = self.options.clone().simulation(steps);
                 options.cancellation = cancellation;
@@ -196,15 +166,15 @@ impl RankSimulator {
     }
 
     /// Checks a run with a fault.
-    fn check(&self, ran: &Ran, wrong: Wrong) -> Option<String> {
-        let culprit = format!("rank {}", wrong.rank());
+    fn check(&self, ran: &Ran, fault: Fault) -> Option<String> {
+        let culprit = format!("rank {}", fault.rank);
         for (rank, (ran, inline)) in ran.reports.iter().zip(&self.inline).enumerate() {
             // A host read that fails may end the program.
             let Ok(ran) = ran else { continue };
             if let Some(found) = compare_faulty(ran, inline) {
                 return Some(format!("rank {rank}: {found}"));
             }
-            let is_other = rank != wrong.rank() && inline.failures.is_empty();
+            let is_other = rank != fault.rank && inline.failures.is_empty();
             let unnamed = ran.failures.iter().find(|failure| {
                 let text = failure.to_string();
                 is_other && !text.contains(&culprit)

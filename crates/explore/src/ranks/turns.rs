@@ -18,13 +18,22 @@ use millstream_comm::{
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-/// What goes wrong on a rank at one of its calls, counted from 1.
+/// What goes wrong on a rank, at which of its calls or steps, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) struct Fault {
+    pub(super) rank: usize,
+    pub(super) at: u64,
+    pub(super) kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
     /// The rank communicates no more, from this call on.
-    Lost { rank: usize, call: u64 },
+    Lost,
     /// The call fails on this rank.
-    Fails { rank: usize, call: u64 },
+    Fails,
+    /// The rank's statements are cancelled before this step.
+    Cancelled,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,18 +256,20 @@ impl SteppedCommunicator {
             (fault, member.calls, member.is_lost)
         };
         let lost = || CommError::new(format!("rank {} is lost", self.rank));
-        match fault {
+        let fault = fault.filter(|fault| (fault.rank, fault.at) == (self.rank, call));
+        match fault.map(|fault| fault.kind) {
             _ if was_lost => Err(lost()),
-            Some(Fault::Lost { rank, call: at }) if (rank, at) == (self.rank, call) => {
+            Some(Kind::Lost) => {
                 self.turns.lock().members[self.rank].is_lost = true;
                 self.inner.leave();
                 Err(lost())
             }
-            Some(Fault::Fails { rank, call: at }) if (rank, at) == (self.rank, call) => {
+            Some(Kind::Fails) => {
                 self.inner.skip(slot.clone(), op, "the network has failed");
+                let rank = self.rank;
                 Err(CommError::new(format!("rank {rank}: the network has failed in {op}")))
             }
-            _ => Ok(call),
+            Some(Kind::Cancelled) | None => Ok(call),
         }
     }
 }

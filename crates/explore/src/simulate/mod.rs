@@ -70,14 +70,13 @@ pub enum Finding {
 
 impl Finding {
     /// Returns the finding as one of a rank.
-    pub(crate) fn of_rank(self, rank: usize) -> Finding {
-        let at = |text: String| format!("rank{rank}/{text}");
-        match self {
-            Finding::Differs(output) => Finding::Differs(at(output)),
-            Finding::Failed(message) => Finding::Failed(at(message)),
-            Finding::Fault(message) => Finding::Fault(at(message)),
-            Finding::List(message) => Finding::List(at(message)),
-        }
+    pub(crate) fn of_rank(mut self, rank: usize) -> Finding {
+        let (Finding::Differs(text)
+        | Finding::Failed(text)
+        | Finding::Fault(text)
+        | Finding::List(text)) = &mut self;
+        *text = format!("rank{rank}/{text}");
+        self
     }
 
     /// Returns whether both findings are of the same kind.

@@ -141,16 +141,12 @@ impl Shrinker<'_> {
             program.outputs.remove(at);
             self.accept(program);
         }
-        for at in (0..self.best.program.streams.len()).rev() {
-            let candidate = without_stream(&self.best.program, at);
-            if let Some(program) = candidate {
-                self.accept(program);
-            }
-        }
-        for at in (0..self.best.program.tensors.len()).rev() {
-            let candidate = without_tensor(&self.best.program, at);
-            if let Some(program) = candidate {
-                self.accept(program);
+        let Program { streams, tensors, .. } = &*self.best.program;
+        for (kind, count) in [(Kind::Stream, streams.len()), (Kind::Value, tensors.len())] {
+            for at in (0..count).rev() {
+                if let Some(program) = without(&self.best.program, kind, at) {
+                    self.accept(program);
+                }
             }
         }
     }
@@ -230,68 +226,50 @@ fn retain(
     });
 }
 
-/// Returns the program without a stream, if nothing names it. Later streams may get other numbers.
-fn without_stream(program: &Program, at: usize) -> Option<Program> {
-    let mut program = program.clone();
-    let is_used = renumber(&mut program, at, |name| match name {
-        Name::Stream(stream) => Some(&mut stream.0),
-        Name::Value(_) => None,
-    });
-    program.streams.remove(at);
-    (!is_used).then_some(program)
+/// What a number in a statement names.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Stream,
+    Value,
 }
 
-/// Returns the program without an initial tensor, if nothing names it.
-fn without_tensor(program: &Program, at: usize) -> Option<Program> {
-    let mut program = program.clone();
-    let is_used = renumber(&mut program, at, |name| match name {
-        Name::Value(value) => Some(&mut value.0),
-        Name::Stream(_) => None,
-    });
-    program.tensors.remove(at);
-    program.values.remove(at);
-    (!is_used).then_some(program)
-}
-
-/// What a statement names.
-enum Name<'a> {
-    Stream(&'a mut StreamRef),
-    Value(&'a mut ValueRef),
-}
-
-/// Counts down the names with numbers above `at`. Returns whether one is `at` itself.
-fn renumber(
-    program: &mut Program,
-    at: usize,
-    number: impl Fn(Name<'_>) -> Option<&mut u32>,
-) -> bool {
-    let mut is_used = false;
-    each_name(program, &mut |name| {
-        if let Some(number) = number(name) {
+/// Returns the program without a stream or an initial tensor, if nothing names it. Later numbers of
+/// its kind count down.
+fn without(program: &Program, kind: Kind, at: usize) -> Option<Program> {
+    let (mut program, mut is_used) = (program.clone(), false);
+    each_number(&mut program, &mut |of, number| {
+        if of == kind {
             is_used |= *number as usize == at;
             *number -= u32::from(*number as usize > at);
         }
     });
-    is_used
+    match kind {
+        Kind::Stream => drop(program.streams.remove(at)),
+        Kind::Value => {
+            program.tensors.remove(at);
+            program.values.remove(at);
+        }
+    }
+    (!is_used).then_some(program)
 }
 
-/// Calls `found` with all that the program's statements, executables and outputs name.
-fn each_name(program: &mut Program, found: &mut dyn FnMut(Name<'_>)) {
+/// Calls `found` with the numbers of all that statements, executables and outputs name.
+fn each_number(program: &mut Program, found: &mut dyn FnMut(Kind, &mut u32)) {
     for executable in &mut program.executables {
-        executable.inputs.iter_mut().for_each(|input| found(Name::Value(&mut input.value)));
-        executable.results.iter_mut().for_each(|result| found(Name::Value(&mut result.value)));
-        executable.bound.iter_mut().for_each(|value| found(Name::Value(value)));
-        names_of(&mut executable.block.statements, found);
+        let inputs = executable.inputs.iter_mut().map(|input| &mut input.value);
+        let results = executable.results.iter_mut().map(|result| &mut result.value);
+        let values = inputs.chain(results).chain(&mut executable.bound);
+        values.for_each(|value| found(Kind::Value, &mut value.0));
+        numbers_of(&mut executable.block.statements, found);
     }
-    for output in &mut program.outputs {
-        output.value.iter_mut().for_each(|value| found(Name::Value(value)));
-    }
+    let outputs = program.outputs.iter_mut().filter_map(|output| output.value.as_mut());
+    outputs.for_each(|value| found(Kind::Value, &mut value.0));
     if let Body::Statements(block) = &mut program.body {
-        names_of(&mut block.statements, found);
+        numbers_of(&mut block.statements, found);
     }
 }
 
-fn names_of(statements: &mut [Statement], found: &mut dyn FnMut(Name<'_>)) {
+fn numbers_of(statements: &mut [Statement], found: &mut dyn FnMut(Kind, &mut u32)) {
     for statement in statements {
         let mut streams: Vec<&mut StreamRef> = Vec::new();
         let mut values: Vec<&mut ValueRef> = Vec::new();
@@ -321,11 +299,11 @@ fn names_of(statements: &mut [Statement], found: &mut dyn FnMut(Name<'_>)) {
             Action::Read(value) => values.push(value),
             Action::CriticalSection { tensors, body } => {
                 values.extend(tensors);
-                names_of(body, found);
+                numbers_of(body, found);
             }
             Action::Barrier | Action::GlobalSync => {}
         }
-        streams.into_iter().for_each(|stream| found(Name::Stream(stream)));
-        values.into_iter().for_each(|value| found(Name::Value(value)));
+        streams.into_iter().for_each(|stream| found(Kind::Stream, &mut stream.0));
+        values.into_iter().for_each(|value| found(Kind::Value, &mut value.0));
     }
 }

@@ -8,7 +8,6 @@ use crate::handle::request::{
 };
 
 use super::draws;
-use super::note::Step;
 use super::session;
 
 /// The session of a thread, as a layer.
@@ -17,7 +16,7 @@ pub(super) struct Tracing;
 /// Makes a step and notes it; or returns the tensors of a replay that has made it.
 fn made(
     machine: &Machine,
-    step: &Step<'_>,
+    step: &Verb<'_>,
     request: &Request<'_>,
     make: impl FnOnce() -> Result<Reply>,
 ) -> Result<Reply> {
@@ -26,25 +25,46 @@ fn made(
     }
     let reply = make()?;
     if let Reply::Tensors(made) = &reply {
-        session::note(machine, step, made, request.origin);
+        session::with(machine, |session| session.note(step, None, made, request.origin));
     }
     Ok(reply)
 }
 
+/// Returns the reason why no replay makes a request: the function is not captured, and runs.
+fn refusal<'a>(verb: &Verb<'a>) -> Option<(&'a Machine, &'a str)> {
+    Some(match *verb {
+        Verb::Bounded { call, .. } => (call.machine, "the size of a result depends on data"),
+        Verb::Size { machine, reason } => (machine, reason),
+        Verb::Batch { machine } => (machine, "it makes prepared calls"),
+        Verb::Prepared { machine, .. } => (machine, "it makes a prepared call"),
+        Verb::Launch { machine, .. } => (machine, "it launches an executable"),
+        Verb::Push { machine } => (machine, "it pushes a function of the program"),
+        Verb::Import { machine } => (machine, "it takes memory of another library"),
+        Verb::Access { tensor, .. } => (tensor.machine(), "a host function uses a tensor's memory"),
+        Verb::Release { tensor } => (tensor.machine(), "it releases a tensor by hand"),
+        Verb::BeginSection { machine } => (machine, "it begins a critical section"),
+        Verb::EndSection { machine } => (machine, "it ends a critical section"),
+        _ => return None,
+    })
+}
+
 impl Layer for Tracing {
     fn submit(&self, request: &Request<'_>, next: Next<'_, '_>) -> Result<Reply> {
-        let origin = request.origin;
-        let refuse = |machine, reason: &str| session::refuse(machine, reason, origin);
-        // What these do, a replay does not: the function is not captured, and runs.
-        match request.verb {
+        let (verb, origin) = (&request.verb, request.origin);
+        let refuse = |machine, reason: &str| {
+            session::with(machine, |session| session.refuse(reason.to_owned(), origin));
+        };
+        if let Some((machine, reason)) = refusal(verb) {
+            refuse(machine, reason);
+        }
+        match *verb {
             Verb::Op(call) => {
-                let OpCall { machine, name, inputs, out, attrs, stream, priority } = call;
-                machine.own_stream(stream).map_err(|e| e.at(origin))?;
+                let machine = call.machine;
+                machine.own_stream(call.stream).map_err(|e| e.at(origin))?;
                 if request.is_within {
                     refuse(machine, "it makes a call within a critical section");
                 }
-                let step = Step::Call { name, inputs, out, attrs, stream, priority };
-                made(machine, &step, request, || match draws::numbers(attrs) {
+                made(machine, verb, request, || match draws::numbers(call.attrs) {
                     // The notes name the draws; the call is made with their numbers.
                     Some(numbers) => {
                         let verb = Verb::Op(OpCall { attrs: &numbers, ..call });
@@ -53,18 +73,14 @@ impl Layer for Tracing {
                     None => next.submit(request),
                 })
             }
-            Verb::Empty { spec, bytes, stream } => {
-                let step = Step::Empty { spec, bytes, stream };
-                made(&stream.machine, &step, request, || next.submit(request))
+            Verb::Empty { stream, .. } => {
+                made(&stream.machine, verb, request, || next.submit(request))
             }
-            Verb::View { of, spec } => {
-                let step = Step::View { of, spec };
-                made(of.machine(), &step, request, || next.submit(request))
-            }
+            Verb::View { of, .. } => made(of.machine(), verb, request, || next.submit(request)),
             Verb::Upload { spec, bytes, stream } => {
                 // The machine takes them before the note.
-                let elements = bytes.borrow().clone();
-                let step = Step::Upload { spec, bytes: &elements, stream };
+                let bytes = &bytes.clone();
+                let step = Verb::Upload { spec, bytes, stream };
                 made(&stream.machine, &step, request, || {
                     let _own = request::suspend(&[Rank::Trace]);
                     next.submit(request)
@@ -84,78 +100,31 @@ impl Layer for Tracing {
                 session::note_read(tensor, &read, origin);
                 read
             }
-            Verb::Touch { tensors, stream } => {
-                let machine = &stream.machine;
+            Verb::Touch { stream, .. } => {
                 if request.is_within {
-                    refuse(machine, "it touches tensors within a critical section");
+                    refuse(&stream.machine, "it touches tensors within a critical section");
                 }
-                session::order(machine, &Step::Touch { tensors, stream }, origin)?;
+                session::order(&stream.machine, verb, None, origin)?;
                 next.submit(request)
             }
             Verb::RecordEvent { stream, .. } => {
                 let reply = next.submit(request)?;
                 if let Reply::Recorded(at) = reply {
-                    session::order(&stream.machine, &Step::RecordEvent { stream, at }, origin)?;
+                    session::order(&stream.machine, verb, Some(at), origin)?;
                 }
                 Ok(reply)
             }
-            Verb::WaitEvent { stream, at, .. } => {
-                if let Some(at) = at {
-                    session::order(&stream.machine, &Step::WaitEvent { stream, at }, origin)?;
-                }
+            Verb::WaitEvent { at: None, .. } => next.submit(request),
+            Verb::WaitEvent { stream, .. } | Verb::WaitStream { stream, .. } => {
+                session::order(&stream.machine, verb, None, origin)?;
                 next.submit(request)
             }
-            Verb::WaitStream { stream, source } => {
-                session::order(&stream.machine, &Step::WaitStream { stream, source }, origin)?;
+            Verb::Barrier { machine, .. } => {
+                session::order(machine, verb, None, origin)?;
                 next.submit(request)
             }
-            Verb::Barrier { machine, global } => {
-                session::order(machine, &Step::Barrier { global }, origin)?;
-                next.submit(request)
-            }
-            Verb::Bounded { call, .. } => {
-                refuse(call.machine, "the size of a result depends on data");
-                next.submit(request)
-            }
-            Verb::Size { machine, reason } => {
-                refuse(machine, reason);
-                next.submit(request)
-            }
-            Verb::Batch { machine } => {
-                refuse(machine, "it makes prepared calls");
-                next.submit(request)
-            }
-            Verb::Prepared { machine, .. } => {
-                refuse(machine, "it makes a prepared call");
-                next.submit(request)
-            }
-            Verb::Launch { machine, .. } => {
-                refuse(machine, "it launches an executable");
-                next.submit(request)
-            }
-            Verb::Push { machine } => {
-                refuse(machine, "it pushes a function of the program");
-                next.submit(request)
-            }
-            Verb::Import { machine } => {
-                refuse(machine, "it takes memory of another library");
+            Verb::Import { .. } => {
                 let _own = request::suspend(&[Rank::Trace]);
-                next.submit(request)
-            }
-            Verb::Access { tensor, .. } => {
-                refuse(tensor.machine(), "a host function uses a tensor's memory");
-                next.submit(request)
-            }
-            Verb::Release { tensor } => {
-                refuse(tensor.machine(), "it releases a tensor by hand");
-                next.submit(request)
-            }
-            Verb::BeginSection { machine } => {
-                refuse(machine, "it begins a critical section");
-                next.submit(request)
-            }
-            Verb::EndSection { machine } => {
-                refuse(machine, "it ends a critical section");
                 next.submit(request)
             }
             Verb::ReadGradient { leaf } => {
@@ -184,17 +153,28 @@ impl Layer for Tracing {
                 next.submit(request)
             }
             Verb::Adopt { tensor } => {
-                session::adopt(tensor)?;
+                session::with(tensor.machine(), |session| session.adopt(tensor)).transpose()?;
                 next.submit(request)
             }
-            // Their calls are noted.
+            // Made of calls that are noted.
             Verb::Composite(_) | Verb::Copy { .. } | Verb::CopyInto { .. } => next.submit(request),
+            // Refused above.
+            Verb::Bounded { .. }
+            | Verb::Size { .. }
+            | Verb::Batch { .. }
+            | Verb::Prepared { .. }
+            | Verb::Launch { .. }
+            | Verb::Push { .. }
+            | Verb::Access { .. }
+            | Verb::Release { .. }
+            | Verb::BeginSection { .. }
+            | Verb::EndSection { .. } => next.submit(request),
         }
     }
 
     fn ended(&self, machine: &Machine, tensor: Ended) {
         if let Ended::Made(tensor) = tensor {
-            session::ended(machine, tensor);
+            session::with(machine, |session| session.end(tensor));
         }
     }
 

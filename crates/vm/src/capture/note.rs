@@ -5,11 +5,11 @@ use std::fmt;
 use millstream_instructions::{Priority, TensorRef};
 use millstream_runtime::engine::Engine;
 use millstream_types::text::print_attrs;
-use millstream_types::{Attrs, DeviceId, Origin, Point, Result, StreamKey, TensorSpec};
+use millstream_types::{Attrs, DeviceId, Origin, Result, StreamKey, TensorSpec};
 
+use crate::handle::Tensor;
 use crate::handle::global::{self, Class};
 use crate::handle::machine::Machine;
-use crate::handle::{Stream, Tensor};
 
 /// A tensor of a function, by a name that is the same in every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -97,74 +97,6 @@ impl Place {
         let device = engine.builder.device(tensor)?.clone();
         let storage = engine.builder.storage_number(tensor)?;
         Ok(Place { spec: spec.clone(), device, storage, bytes, is_leaf: false, class: None })
-    }
-}
-
-/// What a function asks of a machine, as the machine's methods know it.
-#[derive(Clone, Copy)]
-pub(super) enum Step<'a> {
-    Call {
-        name: &'a str,
-        inputs: &'a [&'a Tensor],
-        out: Option<&'a [&'a Tensor]>,
-        attrs: &'a Attrs,
-        stream: &'a Stream,
-        priority: Priority,
-    },
-    Empty {
-        spec: &'a TensorSpec,
-        bytes: u64,
-        stream: &'a Stream,
-    },
-    View {
-        of: &'a Tensor,
-        spec: &'a TensorSpec,
-    },
-    Upload {
-        spec: &'a TensorSpec,
-        bytes: &'a [u8],
-        stream: &'a Stream,
-    },
-    Read {
-        tensor: &'a Tensor,
-    },
-    RecordEvent {
-        stream: &'a Stream,
-        at: Point,
-    },
-    WaitEvent {
-        stream: &'a Stream,
-        at: Point,
-    },
-    WaitStream {
-        stream: &'a Stream,
-        source: &'a Stream,
-    },
-    Barrier {
-        global: bool,
-    },
-    Touch {
-        tensors: &'a [&'a Tensor],
-        stream: &'a Stream,
-    },
-}
-
-impl<'a> Step<'a> {
-    /// Returns the tensors that the step uses.
-    pub(super) fn tensors(&self) -> Vec<&'a Tensor> {
-        match *self {
-            Step::Call { inputs, out, .. } => {
-                inputs.iter().chain(out.into_iter().flatten()).copied().collect()
-            }
-            Step::View { of: tensor, .. } | Step::Read { tensor } => vec![tensor],
-            Step::Touch { tensors, .. } => tensors.to_vec(),
-            Step::Empty { .. }
-            | Step::Upload { .. }
-            | Step::RecordEvent { .. }
-            | Step::WaitEvent { .. }
-            | Step::WaitStream { .. }
-            | Step::Barrier { .. } => Vec::new(),
-        }
     }
 }
 

@@ -225,28 +225,14 @@ impl Node {
                     after.into_iter().collect()
                 }
             };
-            let outside = &run.outside;
-            let generators = &run.generators[..];
-            let all: Vec<usize> = generators.iter().map(|drawn| drawn.states.len()).collect();
+            let all: Vec<usize> = run.generators.iter().map(|drawn| drawn.states.len()).collect();
             let earlier = number.checked_sub(1).and_then(|number| run.guards.get(number));
             let draws = [
                 earlier.map_or(&[][..], |guard| &guard.draws),
                 guard.map_or(&all[..], |guard| &guard.draws),
             ];
-            let (after, from) = (&after[..], &before);
-            let draft = Draft {
-                machine,
-                notes,
-                before: from,
-                outside,
-                after,
-                gradients: left,
-                number,
-                generators,
-                draws,
-                arguments: &run.arguments,
-                streams: &run.streams,
-            };
+            let draft =
+                Draft { machine, run, notes, before: &before, after: &after, number, draws };
             let segment = match known.get_mut(number).and_then(Option::take) {
                 Some(segment) => Some(segment),
                 None => draft.compile()?,
@@ -263,7 +249,7 @@ impl Node {
                 }
                 _ => Then::Return(run.results.clone(), left.clone()),
             };
-            let (notes, outside) = (Arc::from(notes), outside.clone());
+            let (notes, outside) = (Arc::from(notes), run.outside.clone());
             let node = Node { notes, found, segment, then, after: values, outside };
             next = Some(Arc::new(node));
         }

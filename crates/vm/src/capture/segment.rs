@@ -23,6 +23,7 @@ use crate::handle::machine::Machine;
 use super::draws::{Drawn, Source, source};
 use super::gradients::{Left as LeftGradient, Owner};
 use super::note::{Action, Note, Place, StreamName, Value};
+use super::run::Run;
 
 /// The usual passes but the one that removes dead calls: their failures are the program's.
 const PASSES: &[Pass] = &[Pass::Fuse, Pass::Waits, Pass::Memory];
@@ -58,24 +59,18 @@ pub(super) struct Left {
 /// What a segment is made of.
 pub(super) struct Draft<'a> {
     pub(super) machine: &'a Machine,
+    /// The whole run.
+    pub(super) run: &'a Run,
+    /// The calls of the segment.
     pub(super) notes: &'a [Note],
     /// Where the values before the segment lie: the inputs, and what earlier segments left.
     pub(super) before: &'a BTreeMap<Value, Place>,
-    pub(super) outside: &'a [(Tensor, Place)],
     /// The values that are used after the segment, or that may be.
     pub(super) after: &'a [Value],
-    /// The gradients that the function leaves.
-    pub(super) gradients: &'a [LeftGradient],
     /// The number of guards before the segment.
     pub(super) number: usize,
-    /// The generators that the function draws from, and how many draws of each come before the
-    /// segment, and how many with it.
-    pub(super) generators: &'a [Drawn],
+    /// How many draws of each generator come before the segment, and how many with it.
     pub(super) draws: [&'a [usize]; 2],
-    /// The scalars of the call, by name.
-    pub(super) arguments: &'a [(String, ScalarValue)],
-    /// The created streams that the function uses.
-    pub(super) streams: &'a [StreamKey],
 }
 
 impl Draft<'_> {
@@ -85,7 +80,7 @@ impl Draft<'_> {
     /// A call cannot stand in an executable, with its place.
     pub(super) fn compile(&self) -> Result<Option<Segment>> {
         let is_read = |note: &&Note| matches!(note.action, Action::Read { .. });
-        let draws_none = (0..self.generators.len()).all(|k| self.drawn(k).is_empty());
+        let draws_none = (0..self.run.generators.len()).all(|k| self.drawn(k).is_empty());
         if self.notes.iter().all(|note| is_read(&note)) && draws_none {
             return Ok(None);
         }
@@ -100,10 +95,10 @@ impl Draft<'_> {
             earlier: Vec::new(),
         };
         // So the scalars have the same numbers in the segment and in the notes.
-        for (name, value) in self.arguments {
+        for (name, value) in &self.run.arguments {
             emitter.recorder.scalar(name, *value)?;
         }
-        for (k, drawn) in self.generators.iter().enumerate() {
+        for (k, drawn) in self.run.generators.iter().enumerate() {
             let count = self.drawn(k).len() as u64;
             let declared = (count > 0).then(|| emitter.recorder.draws(&drawn.generator, count));
             emitter.draws.push(declared);
@@ -118,7 +113,7 @@ impl Draft<'_> {
                 && !self.before.contains_key(value)
             {
                 let name = value.to_string();
-                match self.gradients.iter().find(|gradient| gradient.value() == Some(*value)) {
+                match self.run.left.iter().find(|gradient| gradient.value() == Some(*value)) {
                     Some(LeftGradient { owner, set_in, .. }) => {
                         let output = emitter.recorder.gradient(&name, tensor)?;
                         let is_set = *set_in <= self.number;
@@ -131,7 +126,7 @@ impl Draft<'_> {
         }
         let earlier = emitter.earlier.into_iter().filter_map(|(used, scalar)| {
             let (generator, is_offset) = self.draw(used)?;
-            let generator = self.generators.get(generator)?.generator.clone();
+            let generator = self.run.generators.get(generator)?.generator.clone();
             let number = usize::try_from(used.plus).ok()?;
             Some((scalar, EarlierDraw { generator, number, is_offset }))
         });
@@ -144,8 +139,8 @@ impl Draft<'_> {
     }
 
     /// Returns the number of the generator that a use names, and whether it names the offset.
-    const fn draw(&self, used: ScalarUse) -> Option<(usize, bool)> {
-        match source(used, self.arguments.len()) {
+    fn draw(&self, used: ScalarUse) -> Option<(usize, bool)> {
+        match source(used, self.run.arguments.len()) {
             Source::Argument(_) => None,
             Source::Seed(k) => Some((k, false)),
             Source::Offset(k) => Some((k, true)),
@@ -197,7 +192,7 @@ impl Emitter<'_> {
     /// Declares the formals of the values that the notes use. Values in one storage are views of
     /// the first. Returns the inputs.
     fn declare(&mut self) -> Result<Vec<(String, Value)>> {
-        let Draft { notes, before, outside, after, .. } = *self.draft;
+        let Draft { run, notes, before, after, .. } = *self.draft;
         let used: BTreeSet<Value> =
             notes.iter().flat_map(|n| n.action.uses()).chain(after.iter().copied()).collect();
         let mut inputs = Vec::new();
@@ -205,7 +200,7 @@ impl Emitter<'_> {
         for value in used {
             let (place, tensor) = match value {
                 Value::Outside(k) => {
-                    let (tensor, place) = &outside[k as usize];
+                    let (tensor, place) = &run.outside[k as usize];
                     (place, Some(tensor))
                 }
                 Value::Input(_) | Value::Made(_) | Value::Gradient(_) => match before.get(&value) {
@@ -234,7 +229,7 @@ impl Emitter<'_> {
         match stream {
             StreamName::Key(key) => Ok(key.clone()),
             StreamName::Created(k) => {
-                self.draft.streams.get(*k as usize).cloned().ok_or_else(unknown)
+                self.draft.run.streams.get(*k as usize).cloned().ok_or_else(unknown)
             }
         }
     }

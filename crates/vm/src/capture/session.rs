@@ -17,14 +17,14 @@ use crate::handle::generator::serial_number;
 use crate::handle::global;
 use crate::handle::leaf::Leaf;
 use crate::handle::machine::Machine;
-use crate::handle::request::{self, Rank, Reply};
+use crate::handle::request::{self, OpCall, Rank, Reply, Verb};
 use crate::handle::{Stream, Tensor, counts};
 
 use super::arguments::Arguments;
 use super::draws::{Drawn, Draws};
 use super::gradients::{Gradients, Left};
 use super::key::created_with;
-use super::note::{Action, Note, NoteResult, Place, Returned, Step, StreamName, Value};
+use super::note::{Action, Note, NoteResult, Place, Returned, StreamName, Value};
 
 thread_local! {
     static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
@@ -352,50 +352,66 @@ impl Session {
     }
 
     /// Returns a step by the names of values, or why there are none.
-    fn action(&mut self, step: &Step<'_>) -> std::result::Result<Action, String> {
-        Ok(match *step {
-            Step::Call { name, inputs, out, attrs, stream, priority } => Action::Call {
-                name: name.to_owned(),
-                inputs: self.values(inputs)?,
-                out: out.map(|out| self.values(out)).transpose()?,
-                attrs: attrs.clone(),
-                stream: self.stream(stream),
-                priority,
-            },
-            Step::Empty { spec, bytes, stream } => {
+    fn action(
+        &mut self,
+        verb: &Verb<'_>,
+        recorded: Option<Point>,
+    ) -> std::result::Result<Action, String> {
+        Ok(match (*verb, recorded) {
+            (Verb::Op(OpCall { name, inputs, out, attrs, stream, priority, .. }), _) => {
+                Action::Call {
+                    name: name.to_owned(),
+                    inputs: self.values(inputs)?,
+                    out: out.map(|out| self.values(out)).transpose()?,
+                    attrs: attrs.clone(),
+                    stream: self.stream(stream),
+                    priority,
+                }
+            }
+            (Verb::Empty { spec, bytes, stream }, _) => {
                 Action::Empty { spec: spec.clone(), bytes, stream: self.stream(stream) }
             }
-            Step::View { of, spec } => Action::View { of: self.value(of)?, spec: spec.clone() },
-            Step::Upload { spec, bytes, stream } => {
-                let (spec, bytes) = (spec.clone(), bytes.to_vec());
+            (Verb::View { of, spec }, _) => {
+                Action::View { of: self.value(of)?, spec: spec.clone() }
+            }
+            (Verb::Upload { spec, bytes, stream }, _) => {
+                let (spec, bytes) = (spec.clone(), bytes.borrow().clone());
                 Action::Upload { spec, bytes, stream: self.stream(stream) }
             }
-            Step::Read { tensor } => Action::Read { tensor: self.value(tensor)? },
-            Step::RecordEvent { stream, at } => {
+            (Verb::Read { tensor }, _) => Action::Read { tensor: self.value(tensor)? },
+            (Verb::RecordEvent { stream, .. }, Some(at)) => {
                 let next = self.events.len() as u32;
                 let event = *self.events.entry(at).or_insert(next);
                 Action::RecordEvent { stream: self.stream(stream), event }
             }
-            Step::WaitEvent { stream, at } => match self.events.get(&at) {
+            (Verb::WaitEvent { stream, at, .. }, _) => match at.and_then(|at| self.events.get(&at))
+            {
                 Some(&event) => Action::WaitEvent { stream: self.stream(stream), event },
                 None => return Err("it waits for an event from outside".to_owned()),
             },
-            Step::WaitStream { stream, source } => {
+            (Verb::WaitStream { stream, source }, _) => {
                 Action::WaitStream { stream: self.stream(stream), source: self.stream(source) }
             }
-            Step::Barrier { global } => Action::Barrier { global },
-            Step::Touch { tensors, stream } => {
+            (Verb::Barrier { global, .. }, _) => Action::Barrier { global },
+            (Verb::Touch { tensors, stream }, _) => {
                 Action::Touch { tensors: self.values(tensors)?, stream: self.stream(stream) }
             }
+            _ => unreachable!("never noted"),
         })
     }
 
     /// Notes a step that was made.
-    fn note(&mut self, step: &Step<'_>, results: &[Tensor], origin: &Origin) {
+    pub(super) fn note(
+        &mut self,
+        verb: &Verb<'_>,
+        recorded: Option<Point>,
+        results: &[Tensor],
+        origin: &Origin,
+    ) {
         if self.refusal.is_some() {
             return;
         }
-        match self.action(step) {
+        match self.action(verb, recorded) {
             Ok(action) => {
                 let result = |tensor| self.result(tensor, origin);
                 let results = results.iter().map(result).collect();
@@ -419,7 +435,7 @@ impl Session {
     }
 
     /// Notes the end of a tensor.
-    fn end(&mut self, tensor: TensorRef) {
+    pub(super) fn end(&mut self, tensor: TensorRef) {
         if let Some(value) = self.names.get(&tensor) {
             self.alive.remove(value);
         }
@@ -427,7 +443,7 @@ impl Session {
 
     /// Notes a read, and the values at it.
     fn note_read(&mut self, tensor: &Tensor, bytes: &[u8], origin: &Origin) {
-        self.note(&Step::Read { tensor }, &[], origin);
+        self.note(&Verb::Read { tensor }, None, &[], origin);
         match self.alive() {
             Ok(alive) if self.refusal.is_none() => {
                 let (notes, draws) = (self.notes.len(), self.draws.counts());
@@ -445,9 +461,18 @@ impl Session {
     }
 
     /// Refuses tensors that stand for values which ended before the guard.
-    fn check_stand_ins(&self, tensors: &[&Tensor], origin: &Origin) -> Result<()> {
+    fn check_stand_ins(&self, verb: &Verb<'_>, origin: &Origin) -> Result<()> {
         let own = |tensor: &Tensor| global::part(tensor).unwrap_or(tensor).tensor_ref();
-        match tensors.iter().any(|tensor| self.stand_ins.contains(&own(tensor))) {
+        let is_stand_in = |tensor: &Tensor| self.stand_ins.contains(&own(tensor));
+        let uses_one = match *verb {
+            Verb::Op(OpCall { inputs, out, .. }) => {
+                inputs.iter().chain(out.into_iter().flatten()).any(|tensor| is_stand_in(tensor))
+            }
+            Verb::View { of: tensor, .. } | Verb::Read { tensor } => is_stand_in(tensor),
+            Verb::Touch { tensors, .. } => tensors.iter().any(|tensor| is_stand_in(tensor)),
+            _ => false,
+        };
+        match uses_one {
             true => Err(kept_stand_in(origin)),
             false => Ok(()),
         }
@@ -458,12 +483,17 @@ impl Session {
     ///
     /// # Errors
     /// The function makes another call than it did.
-    fn repeat(&mut self, step: &Step<'_>, origin: &Origin) -> Result<Option<Vec<NoteResult>>> {
+    fn repeat(
+        &mut self,
+        verb: &Verb<'_>,
+        recorded: Option<Point>,
+        origin: &Origin,
+    ) -> Result<Option<Vec<NoteResult>>> {
         let Some(prefix) = &self.prefix else {
-            return self.check_stand_ins(&step.tensors(), origin).map(|()| None);
+            return self.check_stand_ins(verb, origin).map(|()| None);
         };
         let note = prefix.note(self.repeated).cloned();
-        let now = self.action(step);
+        let now = self.action(verb, recorded);
         if let (Ok(action), Some(note)) = (&now, &note)
             && *action == note.action
         {
@@ -479,7 +509,7 @@ impl Session {
     fn tensors(
         &mut self,
         results: Vec<NoteResult>,
-        step: &Step<'_>,
+        verb: &Verb<'_>,
         origin: &Origin,
     ) -> Result<Vec<Tensor>> {
         let mut tensors = Vec::with_capacity(results.len());
@@ -487,11 +517,11 @@ impl Session {
             if let Value::Made(k) = value {
                 self.made = self.made.max(k + 1);
             }
-            let stream = match step {
-                Step::Call { stream, .. }
-                | Step::Empty { stream, .. }
-                | Step::Upload { stream, .. } => (*stream).clone(),
-                Step::View { of, .. } => of.made_on().clone(),
+            let stream = match *verb {
+                Verb::Op(OpCall { stream, .. })
+                | Verb::Empty { stream, .. }
+                | Verb::Upload { stream, .. } => stream.clone(),
+                Verb::View { of, .. } => of.made_on().clone(),
                 _ => self.machine.current_stream()?,
             };
             let known = self.prefix.as_mut().and_then(|prefix| prefix.tensors.get_mut(&value));
@@ -544,7 +574,7 @@ impl Session {
     }
 
     /// Makes a tensor that exists already one from elsewhere.
-    fn adopt(&mut self, tensor: &Tensor) -> Result<()> {
+    pub(super) fn adopt(&mut self, tensor: &Tensor) -> Result<()> {
         let (place, part) = (Place::of(&self.machine, tensor)?, global::part(tensor)?);
         let value = Value::Outside(self.outside.len() as u32);
         self.names.insert(part.tensor_ref(), value);
@@ -629,16 +659,8 @@ pub(super) fn end_repetition(origin: &Origin) -> Result<()> {
 }
 
 /// Uses the session, if it is one of this machine.
-fn with<T>(machine: &Machine, work: impl FnOnce(&mut Session) -> T) -> Option<T> {
+pub(super) fn with<T>(machine: &Machine, work: impl FnOnce(&mut Session) -> T) -> Option<T> {
     with_any(|session| Arc::ptr_eq(&session.machine.shared, &machine.shared).then(|| work(session)))
-}
-
-/// Takes a tensor of state from elsewhere.
-///
-/// # Errors
-/// It is another machine's, or was released.
-pub(super) fn adopt(tensor: &Tensor) -> Result<()> {
-    with(tensor.machine(), |session| session.adopt(tensor)).transpose().map(drop)
 }
 
 /// Notes that the function reads the gradient of a leaf.
@@ -675,12 +697,12 @@ pub(super) fn note_leaf(tensor: &Tensor, leaf: &Arc<Leaf>, origin: &Origin) {
 /// The function makes another call than it did.
 pub(super) fn replayed(
     machine: &Machine,
-    step: &Step<'_>,
+    verb: &Verb<'_>,
     origin: &Origin,
 ) -> Result<Option<Vec<Tensor>>> {
     let repeated = with(machine, |session| {
-        let Some(results) = session.repeat(step, origin)? else { return Ok(None) };
-        session.tensors(results, step, origin).map(Some)
+        let Some(results) = session.repeat(verb, None, origin)? else { return Ok(None) };
+        session.tensors(results, verb, origin).map(Some)
     });
     repeated.unwrap_or(Ok(None))
 }
@@ -691,7 +713,7 @@ pub(super) fn replayed(
 /// The function makes another call than it did.
 pub(super) fn replayed_read(tensor: &Tensor, origin: &Origin) -> Result<Option<Vec<u8>>> {
     let repeated = with(tensor.machine(), |session| {
-        if session.repeat(&Step::Read { tensor }, origin)?.is_none() {
+        if session.repeat(&Verb::Read { tensor }, None, origin)?.is_none() {
             return Ok((None, None));
         }
         let Some(prefix) = &mut session.prefix else { return Ok((None, None)) };
@@ -704,11 +726,6 @@ pub(super) fn replayed_read(tensor: &Tensor, origin: &Origin) -> Result<Option<V
     read.transpose()
 }
 
-/// Notes a step that was made, with its results.
-pub(super) fn note(machine: &Machine, step: &Step<'_>, results: &[Tensor], origin: &Origin) {
-    with(machine, |session| session.note(step, results, origin));
-}
-
 /// Notes a read that was made.
 pub(super) fn note_read(tensor: &Tensor, result: &Result<Reply>, origin: &Origin) {
     with(tensor.machine(), |session| match result {
@@ -718,26 +735,22 @@ pub(super) fn note_read(tensor: &Tensor, result: &Result<Reply>, origin: &Origin
     });
 }
 
-/// Notes or compares a step that only orders, and is made in any case.
+/// Notes or compares a step that only orders, and is made in any case. `recorded` is the point of a
+/// record.
 ///
 /// # Errors
 /// The function makes another call than it did.
-pub(super) fn order(machine: &Machine, step: &Step<'_>, origin: &Origin) -> Result<()> {
+pub(super) fn order(
+    machine: &Machine,
+    verb: &Verb<'_>,
+    recorded: Option<Point>,
+    origin: &Origin,
+) -> Result<()> {
     let ordered = with(machine, |session| {
-        if session.repeat(step, origin)?.is_none() {
-            session.note(step, &[], origin);
+        if session.repeat(verb, recorded, origin)?.is_none() {
+            session.note(verb, recorded, &[], origin);
         }
         Ok(())
     });
     ordered.unwrap_or(Ok(()))
-}
-
-/// Notes that the function does something that cannot be captured.
-pub(super) fn refuse(machine: &Machine, reason: &str, origin: &Origin) {
-    with(machine, |session| session.refuse(reason.to_owned(), origin));
-}
-
-/// Notes the end of a tensor.
-pub(super) fn ended(machine: &Machine, tensor: TensorRef) {
-    with(machine, |session| session.end(tensor));
 }

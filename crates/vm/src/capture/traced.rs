@@ -76,8 +76,8 @@ struct State {
     report: TracedReport,
     /// How much the last calls have lost by captures and replays.
     loss: u32,
-    /// The replays since the last one that was verified.
-    unverified: u64,
+    /// The replays that were asked whether they are verified.
+    verifiable: u64,
 }
 
 /// The loss by a capture or a resumption. A replay that pays takes 1 away.
@@ -424,12 +424,8 @@ impl Traced {
             return false;
         }
         let mut state = self.lock();
-        state.unverified += 1;
-        let is_now = state.unverified >= self.verify_every;
-        if is_now {
-            state.unverified = 0;
-        }
-        is_now
+        state.verifiable += 1;
+        state.verifiable.is_multiple_of(self.verify_every)
     }
 
     /// Runs the function for a tape that exists outside of it, which notes the calls.

@@ -8,7 +8,6 @@ use smallvec::SmallVec;
 
 use millstream_instructions::{Priority, TensorRef};
 use millstream_runtime::engine::closure_calls::ClosureForm;
-use millstream_runtime::engine::push::Uses;
 use millstream_runtime::scope::origin;
 use millstream_runtime::tables::functions::{Function, SharedFunction};
 use millstream_types::{Access, Origin, Result};
@@ -16,7 +15,7 @@ use millstream_types::{Access, Origin, Result};
 use super::DependencyEngine;
 use super::bulk::Scope;
 use super::prop::Prop;
-use super::push::{Push, submit};
+use super::push::{Push, Terms, submit};
 use super::var::Var;
 
 /// A function with its variables, to be pushed many times. It keeps the variables.
@@ -40,33 +39,22 @@ use super::var::Var;
 pub struct Operator {
     engine: DependencyEngine,
     function: SharedFunction,
-    uses: Uses,
+    terms: Terms,
     /// The variables live as long as the operator can be pushed.
     vars: Vec<Var>,
-    prop: Prop,
-    priority: Priority,
-    name: Option<Cow<'static, str>>,
     /// The form and the operands of its calls, after the first push.
     call: OnceLock<(ClosureForm, SmallVec<[TensorRef; 4]>)>,
 }
 
 impl Operator {
     pub(super) fn new(engine: &DependencyEngine, function: SharedFunction) -> Operator {
-        Operator {
-            engine: engine.clone(),
-            function,
-            uses: Uses::default(),
-            vars: Vec::new(),
-            prop: Prop::Normal,
-            priority: Priority::default(),
-            name: None,
-            call: OnceLock::new(),
-        }
+        let (engine, terms) = (engine.clone(), Terms::default());
+        Operator { engine, function, terms, vars: Vec::new(), call: OnceLock::new() }
     }
 
     fn uses(mut self, vars: &[&Var], access: Access) -> Operator {
         let machine = self.engine.machine.shared.tables.machine;
-        Var::add_uses(&mut self.uses, vars, access, machine);
+        Var::add_uses(&mut self.terms.uses, vars, access, machine);
         self.vars.extend(vars.iter().map(|var| (*var).clone()));
         Operator { call: OnceLock::new(), ..self }
     }
@@ -92,20 +80,23 @@ impl Operator {
 
     /// Sets the priority, as [`Push::priority`](crate::Push::priority).
     #[must_use]
-    pub fn priority(self, priority: i32) -> Operator {
-        Operator { priority: Priority(priority), call: OnceLock::new(), ..self }
+    pub fn priority(mut self, priority: i32) -> Operator {
+        self.terms.priority = Priority(priority);
+        Operator { call: OnceLock::new(), ..self }
     }
 
     /// Sets the property, as [`Push::prop`](crate::Push::prop).
     #[must_use]
-    pub fn prop(self, prop: Prop) -> Operator {
-        Operator { prop, ..self }
+    pub fn prop(mut self, prop: Prop) -> Operator {
+        self.terms.prop = prop;
+        self
     }
 
     /// Sets the name that lists, failures and profiles show.
     #[must_use]
-    pub fn name(self, name: impl Into<Cow<'static, str>>) -> Operator {
-        Operator { name: Some(name.into()), call: OnceLock::new(), ..self }
+    pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Operator {
+        self.terms.name = Some(name.into());
+        Operator { call: OnceLock::new(), ..self }
     }
 
     /// Pushes the function.
@@ -147,17 +138,15 @@ impl Operator {
     /// ```
     #[track_caller]
     pub fn begin_push(&self) -> Push<'_> {
-        let Operator { engine, function, uses, prop, priority, name, .. } = self;
-        let push = Push::new(engine, Function::Shared(function.clone()), origin::caller());
-        push.like(uses, prop, *priority, name.as_ref())
+        let function = Function::Shared(self.function.clone());
+        Push::new(&self.engine, function, origin::caller()).like(&self.terms)
     }
 
     fn push_at(&self, origin: &Origin) -> Result<()> {
-        let Operator { engine, function, uses, prop, .. } = self;
+        let Operator { engine, function, terms: Terms { uses, prop, priority, name }, .. } = self;
         let function = Function::Shared(function.clone());
         let push = engine.new_push(function, prop, None).map_err(|e| e.at(origin))?;
-        let (form, operands) =
-            self.call.get_or_init(|| uses.form(self.priority, self.name.clone()));
+        let (form, operands) = self.call.get_or_init(|| uses.form(*priority, name.clone()));
         submit(&engine.machine, push, uses, form, operands, origin).map(drop)
     }
 
@@ -169,9 +158,9 @@ impl Operator {
         origin: &Origin,
     ) -> Result<()> {
         engine.pass_layers(origin)?;
-        let joins = self.prop == Prop::Normal && self.priority == Priority::default();
         let function = Function::Shared(self.function.clone());
-        match bulk.add(engine, function, &self.uses, joins, origin)? {
+        let Terms { uses, .. } = &self.terms;
+        match bulk.add(engine, function, uses, self.terms.joins(), origin)? {
             Some(_) => self.push_at(origin),
             None => Ok(()),
         }
@@ -181,8 +170,8 @@ impl Operator {
 impl fmt::Debug for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Operator")
-            .field("name", &self.name)
-            .field("uses", &self.uses)
+            .field("name", &self.terms.name)
+            .field("uses", &self.terms.uses)
             .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,4 @@
 //! A push under construction, and its emission.
-//!
-//! Long because its items have examples.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -45,12 +43,25 @@ pub struct Push<'a> {
     engine: &'a DependencyEngine,
     bulk: Option<Scope>,
     function: Function,
-    uses: Uses,
-    prop: Prop,
+    terms: Terms,
     stream: Option<&'a Stream>,
-    priority: Priority,
-    name: Option<Cow<'static, str>>,
     origin: Origin,
+}
+
+/// How a function is pushed.
+#[derive(Clone, Default)]
+pub(super) struct Terms {
+    pub(super) uses: Uses,
+    pub(super) prop: Prop,
+    pub(super) priority: Priority,
+    pub(super) name: Option<Cow<'static, str>>,
+}
+
+impl Terms {
+    /// Returns whether the function may join others of a scope.
+    pub(super) fn joins(&self) -> bool {
+        self.prop == Prop::Normal && self.priority == Priority::default()
+    }
 }
 
 impl<'a> Push<'a> {
@@ -60,17 +71,7 @@ impl<'a> Push<'a> {
         function: Function,
         origin: Origin,
     ) -> Push<'a> {
-        Push {
-            engine,
-            bulk: None,
-            function,
-            uses: Uses::default(),
-            prop: Prop::Normal,
-            stream: None,
-            priority: Priority::default(),
-            name: None,
-            origin,
-        }
+        Push { engine, bulk: None, function, terms: Terms::default(), stream: None, origin }
     }
 
     #[inline(always)]
@@ -80,21 +81,15 @@ impl<'a> Push<'a> {
     }
 
     /// Sets everything but the function and the stream.
-    pub(super) fn like(
-        self,
-        uses: &Uses,
-        prop: &Prop,
-        priority: Priority,
-        name: Option<&Cow<'static, str>>,
-    ) -> Push<'a> {
-        Push { uses: uses.clone(), prop: prop.clone(), priority, name: name.cloned(), ..self }
+    pub(super) fn like(self, terms: &Terms) -> Push<'a> {
+        Push { terms: terms.clone(), ..self }
     }
 
     // The methods of a push under construction are inlined, so that it is not moved by each.
     #[inline(always)]
     fn uses(mut self, vars: &[&Var], access: Access) -> Push<'a> {
         let machine = self.engine.machine.shared.tables.machine;
-        Var::add_uses(&mut self.uses, vars, access, machine);
+        Var::add_uses(&mut self.terms.uses, vars, access, machine);
         self
     }
 
@@ -135,14 +130,14 @@ impl<'a> Push<'a> {
     /// default is 0; in-order streams ignore it.
     #[inline(always)]
     pub fn priority(mut self, priority: i32) -> Push<'a> {
-        self.priority = Priority(priority);
+        self.terms.priority = Priority(priority);
         self
     }
 
     /// Sets the property, which determines the worker.
     #[inline(always)]
     pub fn prop(mut self, prop: Prop) -> Push<'a> {
-        self.prop = prop;
+        self.terms.prop = prop;
         self
     }
 
@@ -167,7 +162,7 @@ impl<'a> Push<'a> {
     /// ```
     #[inline(always)]
     pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Push<'a> {
-        self.name = Some(name.into());
+        self.terms.name = Some(name.into());
         self
     }
 
@@ -192,17 +187,15 @@ impl<'a> Push<'a> {
     /// A variable has ended or is another machine's, the stream is another machine's, or the
     /// machine is being shut down. The function is dropped.
     pub fn spawn(self) -> Result<()> {
-        let Push { engine, bulk, function, uses, prop, stream, priority, name, origin } = self;
+        let Push { engine, bulk, function, terms, stream, origin } = self;
         engine.pass_layers(&origin)?;
+        let joins = stream.is_none() && terms.joins();
+        let Terms { uses, prop, priority, name } = terms;
         let function = match bulk {
-            Some(bulk) => {
-                let joins =
-                    prop == Prop::Normal && stream.is_none() && priority == Priority::default();
-                match bulk.add(engine, function, &uses, joins, &origin)? {
-                    Some(function) => function,
-                    None => return Ok(()),
-                }
-            }
+            Some(bulk) => match bulk.add(engine, function, &uses, joins, &origin)? {
+                Some(function) => function,
+                None => return Ok(()),
+            },
             None => function,
         };
         let push = engine.new_push(function, &prop, stream).map_err(|e| e.at(&origin))?;
@@ -214,8 +207,8 @@ impl<'a> Push<'a> {
 impl fmt::Debug for Push<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Push")
-            .field("name", &self.name)
-            .field("uses", &self.uses)
+            .field("name", &self.terms.name)
+            .field("uses", &self.terms.uses)
             .finish_non_exhaustive()
     }
 }

@@ -10,6 +10,7 @@ use std::sync::PoisonError;
 use millstream_instructions::text::print_list;
 use millstream_runtime::scope::origin::at_caller;
 use millstream_runtime::tapes::cache::{CacheCounts, ProgramKey};
+use millstream_runtime::tapes::tape::FormalKind;
 use millstream_types::Result;
 
 use crate::handle::machine::Machine;
@@ -79,7 +80,8 @@ impl Recorded {
         for output in &signature.outputs {
             let _ = writeln!(text, "{:?} {} {}", output.name, output.formal, output.spec);
         }
-        let _ = write!(text, "{:?} {:?} ", signature.kinds, signature.kept);
+        let kinds: Vec<FormalKind> = signature.formals.iter().map(|formal| formal.kind).collect();
+        let _ = write!(text, "{kinds:?} {:?} ", signature.kept);
         let _ = write!(text, "{streams} {effort:?} {budgets:?}");
         *blake3::hash(text.as_bytes()).as_bytes()
     }

@@ -1,6 +1,5 @@
 //! Calls of constants, which are made once.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use millstream_verify::same_when_folded;
 use crate::handle::Tensor;
 
 use super::recorded::prove;
-use super::{Executable, Recorded, Signature};
+use super::{Declared, Executable, Recorded, Signature};
 
 /// The most bytes that results of folded calls take.
 const MOST_BYTES: u64 = 64 << 20;
@@ -65,7 +64,7 @@ impl Recorded {
     /// The list writes a constant; a call fails, with its place; or a proof does, which is a defect
     /// of the library.
     pub(super) fn folded(mut self, options: &PassOptions<'_>) -> Result<Recorded> {
-        let is_constant = |k: usize| self.signature.constants.get(k).copied().unwrap_or_default();
+        let is_constant = |k: usize| self.signature.formals.get(k).is_some_and(|of| of.is_constant);
         let Some(split) = fold(&self.list, &is_constant, MOST_BYTES, options)? else {
             return Ok(self);
         };
@@ -82,9 +81,8 @@ impl Recorded {
             let missing =
                 || Error::Internal { message: format!("{:?} is not made", external.name) };
             let result = made.iter().find(|(name, _)| *name == external.name);
-            self.signature.bound.push(Some(result.ok_or_else(missing)?.1.clone()));
-            self.signature.kinds.push(FormalKind::Bound);
-            self.signature.constants.push(true);
+            let (_, made) = result.ok_or_else(missing)?;
+            self.signature.formals.push(Declared::bound(made.clone(), true));
         }
         self.signature.folded.calls += calls;
         self.signature.folded.bytes += bytes;
@@ -95,36 +93,24 @@ impl Recorded {
     fn make(&self, once: InstructionList) -> Result<Vec<(String, Tensor)>> {
         let of = |external: &External| {
             let known = self.list.externals.iter().position(|e| e.name == external.name);
-            known.and_then(|k| self.signature.bound.get(k).cloned().flatten())
+            let bound = known.and_then(|k| self.signature.formals.get(k)?.bound.clone());
+            let new = Declared::new(FormalKind::Output);
+            bound.map_or(new, |tensor| Declared::bound(tensor, false))
         };
-        let bound: Vec<Option<Tensor>> = once.externals.iter().map(of).collect();
-        let kind = |bound: &Option<Tensor>| match bound {
-            Some(_) => FormalKind::Bound,
-            None => FormalKind::Output,
-        };
-        let new = once.externals.iter().enumerate().filter(|(k, _)| bound[*k].is_none());
+        let formals: Vec<Declared> = once.externals.iter().map(of).collect();
+        let new = once.externals.iter().enumerate().filter(|(k, _)| formals[*k].bound.is_none());
         let outputs = new.map(|(formal, external)| OutputSpec {
             name: external.name.clone(),
             formal,
             spec: Arc::new(external.spec.clone()),
         });
-        let signature = Signature {
-            kinds: bound.iter().map(kind).collect(),
-            outputs: outputs.collect(),
-            constants: vec![false; bound.len()],
-            bound,
-            ..Signature::default()
-        };
+        let signature = Signature { outputs: outputs.collect(), formals, ..Signature::default() };
+        // The calls are made once, before the launches that the budgets are for.
         let once = Recorded {
-            machine: self.machine.clone(),
-            list: once,
-            signature,
             is_proven: true,
             streams: self.streams,
             effort: self.effort,
-            // The calls are made once, before the launches that the budgets are for.
-            budgets: BTreeMap::new(),
-            remat: Vec::new(),
+            ..Recorded::new(self.machine.clone(), once, signature)
         };
         let names: Vec<String> = once.signature.outputs.iter().map(|o| o.name.clone()).collect();
         let launched = once.compile()?.launch().origin(origin::caller()).make()?;

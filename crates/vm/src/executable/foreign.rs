@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 use crate::handle::machine::Machine;
 
-use super::{Executable, Signature, scalars};
+use super::{Declared, Executable, Signature, scalars};
 
 impl Machine {
     /// Compiles a checked list that was made elsewhere. Its externals are the executable's inputs,
@@ -45,8 +45,7 @@ impl Machine {
         accepts(list, self.policies(), &self.shared.tables.ops)?;
         let list = list.list().clone();
         let signature = Signature {
-            kinds: vec![FormalKind::Input; list.externals.len()],
-            bound: vec![None; list.externals.len()],
+            formals: vec![Declared::new(FormalKind::Input); list.externals.len()],
             generators: scalars::generators_of(&list),
             ..Signature::default()
         };

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use millstream_instructions::builder::EventRef;
 use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_runtime::sync::thread_local;
-use millstream_types::{Error, Origin, Result, TensorSpec};
+use millstream_types::{Error, Origin, Result, StreamId};
 
 use crate::handle::generator::{Generator, serial_number};
 use crate::handle::global;
 use crate::handle::leaf::Leaf;
 use crate::handle::machine::Machine;
-use crate::handle::request::{self, Layer, OpCall, Rank};
+use crate::handle::request::{self, Layer, OpCall, Rank, Reply, Request, Results, Verb};
 use crate::handle::seed::Seed;
 use crate::handle::tensor::OfRecording;
 use crate::handle::{Event, Stream, Tensor};
@@ -223,76 +223,6 @@ pub(super) fn note_leaf(tensor: &Tensor, leaf: &Arc<Leaf>) {
     }
 }
 
-/// Records a call.
-///
-/// # Errors
-/// As [`RecordedCall::on`](super::RecordedCall::on), or it is a call on another machine.
-pub(super) fn call(call: &OpCall<'_>, origin: &Origin) -> Result<Vec<Tensor>> {
-    let at = |e: Error| e.at(origin);
-    let foreign = || Error::Foreign { what: "the function that is being recorded".to_owned() };
-    let running = running(call.machine).ok_or_else(|| at(foreign()))?;
-    let mut recorder = running.recorder.borrow_mut();
-    let record = || recorder.call_of_function(call, running.number, origin);
-    with_origin(origin, record).map_err(at)
-}
-
-impl Recorder {
-    fn call_of_function(
-        &mut self,
-        made: &OpCall<'_>,
-        number: u64,
-        origin: &Origin,
-    ) -> Result<Vec<Tensor>> {
-        let names = |recorder: &mut Recorder, tensors: &[&Tensor]| {
-            let named = tensors.iter().map(|tensor| recorder.named(tensor, number));
-            named.collect::<Result<Vec<_>>>()
-        };
-        let inputs = names(self, made.inputs)?;
-        let out = made.out.map(|out| names(self, out)).transpose()?;
-        let id = self.stream(&made.stream.key)?;
-        let mut call = self.call(made.name, &inputs);
-        if let Some(out) = &out {
-            call = call.out(out);
-        }
-        let call = call.attrs(made.attrs.clone()).priority(made.priority.0);
-        let results = call.origin(origin.clone()).on(id)?;
-        let known = |result: &RecordedTensor| {
-            let given = inputs.iter().zip(made.inputs);
-            let targets = out.iter().flatten().zip(made.out.into_iter().flatten());
-            given.chain(targets).find(|(name, _)| *name == result).map(|(_, tensor)| *tensor)
-        };
-        let handle = |result: RecordedTensor| match known(&result) {
-            Some(tensor) => Ok(tensor.clone()),
-            None => self.handle(result, number, made.stream, origin),
-        };
-        results.into_iter().map(handle).collect()
-    }
-}
-
-/// Makes an empty tensor of the list, if this thread records a function.
-pub(super) fn empty(stream: &Stream, spec: &TensorSpec, origin: &Origin) -> Option<Result<Tensor>> {
-    let Running { number, recorder, .. } = running(&stream.machine)?;
-    let mut recorder = recorder.borrow_mut();
-    let make = || {
-        let id = recorder.stream(&stream.key)?;
-        let made = recorder.empty(spec, id)?;
-        recorder.handle(made, number, stream, origin)
-    };
-    Some(with_origin(origin, make).map_err(|e| e.at(origin)))
-}
-
-/// Makes a view of a function's tensor.
-pub(super) fn view(tensor: &Tensor, spec: &TensorSpec, origin: &Origin) -> Option<Result<Tensor>> {
-    let Running { number, recorder, .. } = running(tensor.machine())?;
-    let mut recorder = recorder.borrow_mut();
-    let make = || {
-        let of = recorder.named(tensor, number)?;
-        let made = recorder.view(&of, spec.clone())?;
-        recorder.handle(made, number, tensor.made_on(), origin)
-    };
-    Some(with_origin(origin, make).map_err(|e| e.at(origin)))
-}
-
 /// Releases a tensor that a function has dropped.
 pub(super) fn ended(machine: &Machine, (tensor, number): OfRecording) {
     let tensor = RecordedTensor(tensor);
@@ -305,60 +235,107 @@ pub(super) fn ended(machine: &Machine, (tensor, number): OfRecording) {
     }
 }
 
-/// Notes what orders the calls of a function in its list; false if the thread records no list of
-/// this machine.
+/// Records a request; none if the thread records no function on this machine.
 ///
 /// # Errors
 /// That of the recorder, or a tensor belongs to another function.
-pub(super) fn order(
-    machine: &Machine,
-    origin: &Origin,
-    note: impl FnOnce(&mut Recording<'_>) -> Result<()>,
-) -> Result<bool> {
+pub(super) fn record(machine: &Machine, request: &Request<'_>) -> Result<Option<Reply>> {
     let Some(Running { number, recorder, events, .. }) = running(machine) else {
-        return Ok(false);
+        return Ok(None);
     };
     let (mut recorder, mut events) = (recorder.borrow_mut(), events.borrow_mut());
-    let mut recording = Recording { number, recorder: &mut recorder, events: &mut events };
-    with_origin(origin, || note(&mut recording)).map_err(|e| e.at(origin))?;
-    Ok(true)
+    let origin = request.origin;
+    let mut recording = Recording { number, recorder: &mut recorder, events: &mut events, origin };
+    let reply = with_origin(origin, || recording.record(&request.verb));
+    reply.map(Some).map_err(|e| e.at(origin))
 }
 
-/// The recording of a function, while something is noted in its list.
-pub(super) struct Recording<'a> {
+/// The recording of a function, while a request is recorded.
+struct Recording<'a> {
     number: u64,
     recorder: &'a mut Recorder,
     events: &'a mut Vec<(Event, EventRef)>,
+    origin: &'a Origin,
 }
 
 impl Recording<'_> {
-    pub(super) fn barrier(&mut self, global: bool) -> Result<()> {
-        self.recorder.barrier(global)
+    fn record(&mut self, verb: &Verb<'_>) -> Result<Reply> {
+        match *verb {
+            Verb::Op(call) => return self.call(&call).map(Reply::Tensors),
+            Verb::Empty { spec, stream, .. } => {
+                let id = self.stream(stream)?;
+                let made = self.recorder.empty(spec, id)?;
+                return self.made(made, stream);
+            }
+            Verb::View { of, spec } => {
+                let whole = self.recorder.named(of, self.number)?;
+                let made = self.recorder.view(&whole, spec.clone())?;
+                return self.made(made, of.made_on());
+            }
+            Verb::Barrier { global, .. } => self.recorder.barrier(global)?,
+            Verb::Touch { tensors, stream } => {
+                let (tensors, stream) = (self.named(tensors)?, self.stream(stream)?);
+                self.recorder.touch(&tensors, stream)?;
+            }
+            Verb::RecordEvent { event, stream } => {
+                let stream = self.stream(stream)?;
+                let record = self.recorder.record_event(stream)?;
+                self.events.retain(|(known, _)| !known.is_same(event));
+                self.events.push((event.clone(), record));
+            }
+            Verb::WaitEvent { event, stream, at } => {
+                self.wait_event(event, stream, at.is_some())?
+            }
+            Verb::WaitStream { stream, source } => {
+                let (stream, source) = (self.stream(stream)?, self.stream(source)?);
+                self.recorder.wait_stream(stream, source)?;
+            }
+            _ => {
+                let message = "a request that no list records".to_owned();
+                return Err(Error::Internal { message });
+            }
+        }
+        Ok(Reply::Done)
     }
 
-    pub(super) fn touch(&mut self, tensors: &[&Tensor], stream: &Stream) -> Result<()> {
-        let named = tensors.iter().map(|tensor| self.recorder.named(tensor, self.number));
-        let named = named.collect::<Result<Vec<_>>>()?;
-        let stream = self.recorder.stream(&stream.key)?;
-        self.recorder.touch(&named, stream)
+    fn stream(&mut self, stream: &Stream) -> Result<StreamId> {
+        self.recorder.stream(&stream.key)
     }
 
-    pub(super) fn record_event(&mut self, event: &Event, stream: &Stream) -> Result<()> {
-        let stream = self.recorder.stream(&stream.key)?;
-        let record = self.recorder.record_event(stream)?;
-        self.events.retain(|(known, _)| !known.is_same(event));
-        self.events.push((event.clone(), record));
-        Ok(())
+    fn named(&mut self, tensors: &[&Tensor]) -> Result<Vec<RecordedTensor>> {
+        tensors.iter().map(|tensor| self.recorder.named(tensor, self.number)).collect()
+    }
+
+    fn made(&self, tensor: RecordedTensor, stream: &Stream) -> Result<Reply> {
+        let tensor = self.recorder.handle(tensor, self.number, stream, self.origin)?;
+        Ok(Reply::Tensors(Results::from_iter([tensor])))
+    }
+
+    fn call(&mut self, made: &OpCall<'_>) -> Result<Results> {
+        let inputs = self.named(made.inputs)?;
+        let out = made.out.map(|out| self.named(out)).transpose()?;
+        let id = self.stream(made.stream)?;
+        let mut call = self.recorder.call(made.name, &inputs);
+        if let Some(out) = &out {
+            call = call.out(out);
+        }
+        let call = call.attrs(made.attrs.clone()).priority(made.priority.0);
+        let results = call.origin(self.origin.clone()).on(id)?;
+        let known = |result: &RecordedTensor| {
+            let given = inputs.iter().zip(made.inputs);
+            let targets = out.iter().flatten().zip(made.out.into_iter().flatten());
+            given.chain(targets).find(|(name, _)| *name == result).map(|(_, tensor)| *tensor)
+        };
+        let handle = |result: RecordedTensor| match known(&result) {
+            Some(tensor) => Ok(tensor.clone()),
+            None => self.recorder.handle(result, self.number, made.stream, self.origin),
+        };
+        results.into_iter().map(handle).collect()
     }
 
     /// Orders a stream behind the record of an event that the function itself has recorded.
     /// `is_recorded` tells whether the program has recorded it.
-    pub(super) fn wait_event(
-        &mut self,
-        event: &Event,
-        stream: &Stream,
-        is_recorded: bool,
-    ) -> Result<()> {
+    fn wait_event(&mut self, event: &Event, stream: &Stream, is_recorded: bool) -> Result<()> {
         match self.events.iter().find(|(known, _)| known.is_same(event)) {
             Some((_, record)) => {
                 let stream = self.recorder.stream(&stream.key)?;
@@ -374,11 +351,5 @@ impl Recording<'_> {
             // As a wait for an event without a record: for nothing.
             None => Ok(()),
         }
-    }
-
-    pub(super) fn wait_stream(&mut self, stream: &Stream, source: &Stream) -> Result<()> {
-        let stream = self.recorder.stream(&stream.key)?;
-        let source = self.recorder.stream(&source.key)?;
-        self.recorder.wait_stream(stream, source)
     }
 }

@@ -16,10 +16,10 @@ use crate::handle::leaf::Leaf;
 use super::recorder::{RecordedTensor, Recorder};
 
 /// The content of a leaf once functions have set it.
-enum Content {
+enum Content<T> {
     Nothing,
-    /// The part of this rank, if it is a global one.
-    OfList(RecordedTensor, Option<Class>),
+    /// A tensor of the list, or its number among the outputs; the part of a global one.
+    OfList(T, Option<Class>),
     /// A tensor that no launch makes.
     Outside(Tensor),
 }
@@ -31,7 +31,7 @@ struct UsedLeaf {
     /// gradient first.
     found: Option<Option<usize>>,
     /// The gradient that functions left; none if they only read.
-    left: Option<Content>,
+    left: Option<Content<RecordedTensor>>,
     is_set: bool,
     /// The place of the last use.
     origin: Origin,
@@ -51,14 +51,7 @@ pub(super) struct RecordedGradients {
 pub(super) struct LaunchedLeaf {
     leaf: Arc<Leaf>,
     found: Option<Option<usize>>,
-    left: Option<LaunchedContent>,
-}
-
-enum LaunchedContent {
-    Nothing,
-    /// The output of this number; the part of a global one.
-    Output(usize, Option<Class>),
-    Outside(Tensor),
+    left: Option<Content<usize>>,
 }
 
 /// How a function uses a leaf.
@@ -167,13 +160,13 @@ impl Recorder {
         let used = std::mem::take(&mut self.gradients.used);
         let launched = used.into_iter().enumerate().map(|(number, used)| {
             let left = match used.left {
-                None => None,
-                Some(Content::Nothing) => Some(LaunchedContent::Nothing),
-                Some(Content::Outside(tensor)) => Some(LaunchedContent::Outside(tensor)),
                 Some(Content::OfList(tensor, class)) => {
-                    let name = format!("gradient {number}");
-                    Some(LaunchedContent::Output(self.gradient(&name, &tensor)?, class))
+                    let output = self.gradient(&format!("gradient {number}"), &tensor)?;
+                    Some(Content::OfList(output, class))
                 }
+                Some(Content::Nothing) => Some(Content::Nothing),
+                Some(Content::Outside(tensor)) => Some(Content::Outside(tensor)),
+                None => None,
             };
             Ok(LaunchedLeaf { leaf: used.leaf, found: used.found, left })
         });
@@ -210,7 +203,7 @@ impl LaunchedLeaf {
     /// gradient and takes none from it.
     pub(super) fn replaced(&self) -> Option<(usize, Arc<Leaf>)> {
         match (self.found, &self.left) {
-            (None, Some(LaunchedContent::Output(number, _))) => Some((*number, self.leaf.clone())),
+            (None, Some(Content::OfList(number, _))) => Some((*number, self.leaf.clone())),
             _ => None,
         }
     }
@@ -219,12 +212,12 @@ impl LaunchedLeaf {
     pub(super) fn leave(&self, outputs: &[Tensor]) {
         match &self.left {
             None => {}
-            Some(LaunchedContent::Nothing) => self.leaf.hold(None),
-            Some(LaunchedContent::Output(number, class)) => {
+            Some(Content::Nothing) => self.leaf.hold(None),
+            Some(Content::OfList(number, class)) => {
                 let gradient = outputs.get(*number).cloned();
                 self.leaf.hold(gradient.map(|part| global::of_class(part, class.as_ref())));
             }
-            Some(LaunchedContent::Outside(tensor)) => self.leaf.hold(Some(tensor.clone())),
+            Some(Content::Outside(tensor)) => self.leaf.hold(Some(tensor.clone())),
         }
     }
 }

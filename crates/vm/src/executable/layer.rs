@@ -3,9 +3,9 @@
 use millstream_types::{Error, Result};
 
 use crate::handle::machine::Machine;
-use crate::handle::request::{Ended, Layer, Next, Reply, Request, Results, Verb};
+use crate::handle::request::{Ended, Layer, Next, Reply, Request, Verb};
 
-use super::function::{self, Recording as List};
+use super::function;
 use super::gradients::Use;
 
 /// The recording of a function, as a layer.
@@ -17,42 +17,24 @@ impl Layer for Recording {
         let refused = |message: &str| {
             Err(Error::Invalid { what: "list", message: message.to_owned() }.at(origin))
         };
-        let ordered = |machine: &Machine, next: Next<'_, '_>, note: &dyn Fn(&mut List<'_>) -> _| {
-            match function::order(machine, origin, note)? {
-                true => Ok(Reply::Done),
-                false => next.submit(request),
-            }
+        let recorded = |machine, next: Next<'_, '_>| match function::record(machine, request)? {
+            Some(reply) => Ok(reply),
+            None => next.submit(request),
         };
         match request.verb {
-            Verb::Op(call) => {
-                let made = function::call(&call, origin)?;
-                Ok(Reply::Tensors(Results::from_vec(made)))
-            }
-            Verb::Empty { spec, stream, .. } => match function::empty(stream, spec, origin) {
-                Some(made) => Ok(Reply::Tensors(Results::from_iter([made?]))),
-                None => next.submit(request),
-            },
-            Verb::View { of, spec } => match function::view(of, spec, origin) {
-                Some(made) => Ok(Reply::Tensors(Results::from_iter([made?]))),
-                None => next.submit(request),
-            },
+            Verb::Op(call) => function::record(call.machine, request)?.ok_or_else(|| {
+                let what = "the function that is being recorded".to_owned();
+                Error::Foreign { what }.at(origin)
+            }),
+            Verb::Empty { stream, .. }
+            | Verb::Touch { stream, .. }
+            | Verb::RecordEvent { stream, .. }
+            | Verb::WaitEvent { stream, .. }
+            | Verb::WaitStream { stream, .. } => recorded(&stream.machine, next),
+            Verb::View { of, .. } => recorded(of.machine(), next),
+            Verb::Barrier { machine, .. } => recorded(machine, next),
             // What they make has elements, and is bound where it is used.
             Verb::Upload { .. } | Verb::Import { .. } => function::suspend(|| next.submit(request)),
-            Verb::Touch { tensors, stream } => {
-                ordered(&stream.machine, next, &|list| list.touch(tensors, stream))
-            }
-            Verb::RecordEvent { event, stream } => {
-                ordered(&stream.machine, next, &|list| list.record_event(event, stream))
-            }
-            Verb::WaitEvent { event, stream, at } => {
-                ordered(&stream.machine, next, &|list| list.wait_event(event, stream, at.is_some()))
-            }
-            Verb::WaitStream { stream, source } => {
-                ordered(&stream.machine, next, &|list| list.wait_stream(stream, source))
-            }
-            Verb::Barrier { machine, global } => {
-                ordered(machine, next, &|list| list.barrier(global))
-            }
             Verb::Bounded { call, .. } => {
                 let message = "its result's size is known only by running it, so it cannot stand \
                                in an executable"
@@ -105,18 +87,19 @@ impl Layer for Recording {
             Verb::SetNumber { .. } => {
                 refused("a rate is set by the program; set it outside of the recorded function")
             }
-            // Tensors of the list have no elements, which refuses these.
-            Verb::Read { .. } | Verb::Access { .. } | Verb::Release { .. } => next.submit(request),
-            // Made of requests that are recorded, or refused.
-            Verb::Composite(_)
+            // The machine refuses uses of a tensor of the list, which has no elements. The others
+            // are made of requests that are recorded, or do not reach into the list: a tensor that
+            // is made outside of it is bound where it is used.
+            Verb::Read { .. }
+            | Verb::Access { .. }
+            | Verb::Release { .. }
+            | Verb::Composite(_)
             | Verb::Batch { .. }
             | Verb::Size { .. }
             | Verb::Copy { .. }
-            | Verb::CopyInto { .. } => next.submit(request),
-            // A hold of the program that does not reach into the list.
-            Verb::EndSection { .. } => next.submit(request),
-            // Made outside of the list, and bound where it is used.
-            Verb::Adopt { .. } => next.submit(request),
+            | Verb::CopyInto { .. }
+            | Verb::EndSection { .. }
+            | Verb::Adopt { .. } => next.submit(request),
         }
     }
 

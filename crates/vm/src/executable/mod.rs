@@ -23,7 +23,6 @@
 //! | `scalars` | the numbers that each launch gives: generators' draws |
 //! | `launched` | a launch that was made: its completion and its results |
 //! | `sharded` | functions on global tensors, compiled for the ranks of a mesh |
-//! | `layouts` | how the ranks hold the tensors of such a function |
 //! | `show` | the text of tapes |
 //! | `workspace` | the private memory as a number, and as a tensor of the caller |
 //!
@@ -47,7 +46,6 @@ mod kept;
 mod launch;
 mod launched;
 mod layer;
-mod layouts;
 mod overflow;
 mod recorded;
 mod recorded_call;
@@ -86,7 +84,6 @@ use gradients::LaunchedLeaf;
 use kept::KeptOutput;
 pub use launch::LaunchBuilder;
 pub use launched::Launched;
-pub use layouts::{CallLayout, Layouts};
 pub use recorded::{Recorded, USUAL_PASSES};
 pub use recorded_call::RecordedCall;
 pub use recorder::{RecordedTensor, Recorder};
@@ -331,13 +328,29 @@ impl fmt::Debug for Executable {
     }
 }
 
+/// A formal that was declared.
+#[derive(Clone)]
+struct Declared {
+    kind: FormalKind,
+    bound: Option<Tensor>,
+    /// Whether its content is the same in all launches.
+    is_constant: bool,
+}
+
+impl Declared {
+    const fn new(kind: FormalKind) -> Declared {
+        Declared { kind, bound: None, is_constant: false }
+    }
+
+    const fn bound(tensor: Tensor, is_constant: bool) -> Declared {
+        Declared { kind: FormalKind::Bound, bound: Some(tensor), is_constant }
+    }
+}
+
 /// The parts of a list that its instructions do not say.
 #[derive(Default)]
 struct Signature {
-    kinds: Vec<FormalKind>,
-    bound: Vec<Option<Tensor>>,
-    /// Whether the content of each formal is the same in all launches.
-    constants: Vec<bool>,
+    formals: Vec<Declared>,
     /// The calls that are no longer in the list.
     folded: FoldedCalls,
     outputs: Vec<OutputSpec>,
@@ -357,7 +370,7 @@ impl Machine {
         mut list: InstructionList,
         mut signature: Signature,
     ) -> Result<Executable> {
-        let Signature { kinds, outputs, callbacks, .. } = &mut signature;
+        let Signature { formals: declared, outputs, callbacks, .. } = &mut signature;
         let (mut outputs, callbacks) = (std::mem::take(outputs), std::mem::take(callbacks));
         // It lives as long as the executable.
         list.streams.shrink_to_fit();
@@ -365,13 +378,13 @@ impl Machine {
         list.externals.shrink_to_fit();
         list.instructions.shrink_to_fit();
         let mut specs = SharedSpecs::default();
-        let formal = |(external, kind): (&millstream_instructions::External, &FormalKind)| {
+        let formal = |(external, declared): (&millstream_instructions::External, &Declared)| {
             if external.arena.index() >= list.arenas.len() {
                 let message = format!("{} is not declared", external.arena);
                 return Err(Error::List { message });
             }
             Ok(Formal {
-                kind: *kind,
+                kind: declared.kind,
                 spec: specs.share(&external.spec),
                 access: None,
                 begin: u64::MAX,
@@ -379,7 +392,7 @@ impl Machine {
             })
         };
         let formals: Result<Box<[Formal]>> =
-            list.externals.iter().zip(&*kinds).map(formal).collect();
+            list.externals.iter().zip(&*declared).map(formal).collect();
         let mut formals = formals?;
         for output in &mut outputs {
             output.spec = specs.share(&output.spec);
@@ -414,7 +427,7 @@ impl Machine {
 
     /// Returns an executable of a program, with the tensors, leaves and generators of a signature.
     fn executable_of(&self, program: Arc<Program>, signature: Signature) -> Result<Executable> {
-        let Signature { bound, folded, gradients, kept, generators, .. } = signature;
+        let Signature { formals, folded, gradients, kept, generators, .. } = signature;
         let list = {
             let mut engine = self.shared.lock()?;
             let next = engine.next_list.checked_add(1);
@@ -427,7 +440,8 @@ impl Machine {
         let instances =
             Mutex::new(Instances { all: SmallVec::new(), lent: None, most: 1, launches: 0 });
         let machine = self.clone();
-        let (bound, gradients) = (bound.into(), gradients.into());
+        let bound = formals.into_iter().map(|formal| formal.bound).collect();
+        let gradients = gradients.into();
         let generators = generators.into();
         let kept = kept.into_iter().filter_map(|output| KeptOutput::new(&program, output));
         let kept = Mutex::new(kept.collect());

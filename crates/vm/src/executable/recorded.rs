@@ -81,6 +81,19 @@ fn compare(
 }
 
 impl Recorded {
+    pub(super) fn new(machine: Machine, list: InstructionList, signature: Signature) -> Recorded {
+        Recorded {
+            streams: machine.shared.host_workers,
+            machine,
+            list,
+            signature,
+            is_proven: false,
+            effort: Effort::default(),
+            budgets: BTreeMap::new(),
+            remat: Vec::new(),
+        }
+    }
+
     /// Returns the list.
     ///
     /// ```

@@ -2,12 +2,10 @@
 //!
 //! Long because the recorder has a method for each kind of instruction.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 use millstream_instructions::builder::{EventRef, SectionId};
-use millstream_instructions::passes::Effort;
 use millstream_instructions::{InstructionsBuilder, ListRecorder, TensorRef};
 use millstream_runtime::engine::Engine;
 use millstream_runtime::engine::router::Router;
@@ -25,10 +23,10 @@ use crate::handle::generator::Generator;
 use crate::handle::lowering;
 use crate::handle::machine::Machine;
 
-use super::Signature;
 use super::folded::FoldedCalls;
 use super::gradients::RecordedGradients;
 use super::recorded::{Recorded, outputs_of};
+use super::{Declared, Signature};
 
 /// A tensor of a list that is being recorded.
 ///
@@ -61,14 +59,6 @@ impl RecordedTensor {
     }
 }
 
-/// A formal that was declared.
-struct Declared {
-    kind: FormalKind,
-    bound: Option<Tensor>,
-    /// Whether its content is the same in all launches.
-    is_constant: bool,
-}
-
 /// Records a list on formals: inputs that each launch gives, tensors of the machine that are bound
 /// to the list, and outputs.
 ///
@@ -90,7 +80,8 @@ pub struct Recorder {
     /// Keeps the formals that were shown as tensors of that machine.
     shown: Vec<Tensor>,
     formals: Vec<Declared>,
-    pub(super) bound: Vec<(Tensor, RecordedTensor)>,
+    /// The tensors that are bound, and whether each may change between launches.
+    bound: Vec<(Tensor, RecordedTensor, bool)>,
     pub(super) outputs: Vec<(String, RecordedTensor)>,
     pub(super) sections: Vec<SectionId>,
     pub(super) callbacks: Vec<SharedCallback>,
@@ -355,8 +346,7 @@ impl Recorder {
         device: &DeviceId,
     ) -> Result<RecordedTensor> {
         at_caller(self.machine.policies().devices().probe(device))?;
-        let declared = Declared { kind: FormalKind::Input, bound: None, is_constant: false };
-        at_caller(self.formal(name, spec, bytes, device, declared))
+        at_caller(self.formal(name, spec, bytes, device, Declared::new(FormalKind::Input)))
     }
 
     /// Brings a tensor of the machine into the list: all launches use it. The tensor lives as long
@@ -417,52 +407,37 @@ impl Recorder {
     }
 
     fn bound_as(&mut self, tensor: &Tensor, is_constant: bool) -> Result<RecordedTensor> {
-        let known = self.bound.iter().find(|(t, _)| t.tensor_ref() == tensor.tensor_ref());
-        if let Some((_, known)) = known {
-            let known = *known;
-            return self.as_constant(known, is_constant);
-        }
         let made = self.machine.owns(tensor)?;
         let engine = self.machine.shared.lock()?;
         // As formals of their own, tensors of one storage would be ordered as if they were apart.
         let storage = |tensor: TensorRef| engine.router.slot(tensor.id).map(|s| s.storage);
-        let beside = self.bound.iter().find(|(t, _)| storage(t.tensor_ref()) == storage(made));
-        let beside = beside.map(|(_, inner)| *inner);
-        let bytes = engine.builder.storage_bytes(made)?;
-        drop(engine);
-        if let Some(beside) = beside {
-            self.as_constant(beside, is_constant)?;
-            let inner = self.view(&beside, tensor.spec().clone())?;
-            self.bound.push((tensor.clone(), inner));
+        let own = self.bound.iter().find(|(t, ..)| t.tensor_ref() == made);
+        let beside = || self.bound.iter().find(|(t, ..)| storage(t.tensor_ref()) == storage(made));
+        if let Some((known, inner, may_change)) = own.or_else(beside) {
+            let (is_own, inner, may_change) = (known.tensor_ref() == made, *inner, *may_change);
+            drop(engine);
+            if is_constant && may_change {
+                let message =
+                    "its storage is bound already as one that may change; name it a constant first";
+                return Err(invalid("constant", message.to_owned()));
+            }
+            if is_own {
+                return Ok(inner);
+            }
+            let inner = self.view(&inner, tensor.spec().clone())?;
+            self.bound.push((tensor.clone(), inner, may_change));
             return Ok(inner);
         }
+        let bytes = engine.builder.storage_bytes(made)?;
+        drop(engine);
         let kind = if is_constant { "constant" } else { "bound" };
         let name = format!("{kind} {}", self.bound.len());
-        let bound = Some(tensor.clone());
-        let declared = Declared { kind: FormalKind::Bound, bound, is_constant };
+        let declared = Declared::bound(tensor.clone(), is_constant);
         let spec = tensor.spec().clone();
         let device = tensor.device().clone();
         let inner = self.formal(&name, spec, bytes, &device, declared)?;
-        self.bound.push((tensor.clone(), inner));
+        self.bound.push((tensor.clone(), inner, !is_constant));
         Ok(inner)
-    }
-
-    /// Returns a tensor that is bound, if its storage may be bound as a constant, if it is to be.
-    fn as_constant(&self, bound: RecordedTensor, is_constant: bool) -> Result<RecordedTensor> {
-        let storage = |tensor| self.engine().builder.storage_of(tensor).ok();
-        let own = storage(bound.0);
-        let mut formals = self.bound.iter().filter(|(_, inner)| storage(inner.0) == own);
-        let of = |tensor: &Tensor| {
-            let is_same = |f: &&Declared| f.bound.as_ref().is_some_and(|b| b.is_same(tensor));
-            self.formals.iter().find(is_same)
-        };
-        let declared = formals.find_map(|(tensor, _)| of(tensor));
-        if !is_constant || declared.is_some_and(|declared| declared.is_constant) {
-            return Ok(bound);
-        }
-        let message =
-            "its storage is bound already as one that may change; name it a constant first";
-        Err(invalid("constant", message.to_owned()))
     }
 
     /// Returns the number of formals so far.
@@ -929,7 +904,7 @@ impl Recorder {
     fn finished(mut self) -> Result<Recorded> {
         let gradients = self.finish_gradients()?;
         self.finish_overflow()?;
-        let Recorder { machine, list, formals, outputs, callbacks, .. } = self;
+        let Recorder { machine, list, mut formals, outputs, callbacks, .. } = self;
         let Recorder { kept, generators, .. } = self;
         let mut engine = list.shared.lock()?;
         let Engine { builder, router, .. } = &mut *engine;
@@ -942,37 +917,13 @@ impl Recorder {
             let unnamed = || Error::Internal { message: format!("{name} is not in the list") };
             named.push((name.clone(), id.ok_or_else(unnamed)?, spec));
         }
-        let mut kinds: Vec<FormalKind> = formals.iter().map(|f| f.kind).collect();
-        let mut constants: Vec<bool> = formals.iter().map(|f| f.is_constant).collect();
-        let mut bound: Vec<Option<Tensor>> = formals.into_iter().map(|f| f.bound).collect();
         let mut list = builder.finish_list(recorder);
         let outputs = outputs_of(&mut list, named)?;
-        kinds.resize(list.externals.len(), FormalKind::Output);
-        bound.resize(list.externals.len(), None);
-        constants.resize(list.externals.len(), false);
-        let signature = Signature {
-            kinds,
-            bound,
-            constants,
-            folded: FoldedCalls::default(),
-            outputs,
-            callbacks,
-            gradients,
-            kept,
-            generators,
-        };
-        let streams = machine.shared.host_workers;
-        let effort = Effort::default();
-        Ok(Recorded {
-            machine,
-            list,
-            signature,
-            is_proven: false,
-            streams,
-            effort,
-            budgets: BTreeMap::new(),
-            remat: Vec::new(),
-        })
+        formals.resize(list.externals.len(), Declared::new(FormalKind::Output));
+        let folded = FoldedCalls::default();
+        let signature =
+            Signature { formals, folded, outputs, callbacks, gradients, kept, generators };
+        Ok(Recorded::new(machine, list, signature))
     }
 }
 

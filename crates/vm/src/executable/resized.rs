@@ -8,7 +8,7 @@ use millstream_types::{Result, TensorSpec};
 
 use super::foreign::check_signatures;
 use super::recorded::prove;
-use super::{Executable, Signature};
+use super::{Declared, Executable, Signature};
 
 impl Executable {
     /// Compiles a list of the same instructions with other sizes, whose outputs have these specs.
@@ -31,10 +31,14 @@ impl Executable {
             formal: old.formal,
             spec: Arc::new(spec),
         };
+        let formals = program
+            .formals
+            .iter()
+            .zip(&inner.bound)
+            .map(|(formal, bound)| Declared { bound: bound.clone(), ..Declared::new(formal.kind) });
         let kept = inner.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let signature = Signature {
-            kinds: program.formals.iter().map(|formal| formal.kind).collect(),
-            bound: inner.bound.to_vec(),
+            formals: formals.collect(),
             outputs: program.outputs.iter().zip(outputs).map(output).collect(),
             kept: kept.iter().map(|output| output.output).collect(),
             generators: inner.generators.to_vec(),

@@ -13,11 +13,10 @@ use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_types::{Error, Mesh, Origin, Result, Sbp, Sharding, TensorSpec};
 
 use crate::handle::global::survey::{self, Noted};
-use crate::handle::global::{self, Class, agreement};
+use crate::handle::global::{self, Class, Layouts, agreement};
 use crate::handle::machine::Machine;
 use crate::handle::{Stream, Tensor};
 
-use super::layouts::Layouts;
 use super::{Executable, Recorded};
 
 impl Machine {
@@ -292,7 +291,9 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> ShardBuilder<F> {
             r.output(&format!("output {k}"), output)?;
         }
         let list = at.map(|_| r.finish()).transpose()?;
-        let layouts = Layouts::of(&inputs, calls, &outputs, received);
+        let class = |(spec, held): &Class| (spec.brief(), Sharding::clone(held));
+        let [own, made] = [&inputs, &outputs].map(|all| all.iter().map(class).collect());
+        let layouts = Layouts { inputs: own, calls, outputs: made, received };
         Ok(Divided { inputs, outputs, list, layouts })
     }
 }

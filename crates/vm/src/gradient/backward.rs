@@ -343,19 +343,7 @@ fn redistributed(gradient: &Tensor, held: &Arc<Sharding>) -> Result<Tensor> {
 
 /// Returns a node in place of one whose formulas run.
 fn spent() -> Node {
-    Node {
-        source: Source::Unknown,
-        op: String::new(),
-        origin: Origin::Unknown,
-        attrs: std::sync::Arc::default(),
-        inputs: Vec::new(),
-        input_specs: Vec::new(),
-        output_specs: Vec::new(),
-        kept_inputs: Vec::new(),
-        kept_outputs: Vec::new(),
-        hooks: Vec::new(),
-        is_spent: true,
-    }
+    Node { is_spent: true, ..Node::new(Source::Unknown, "", Origin::Unknown) }
 }
 
 fn unknown(tensor: &Tensor) -> Error {

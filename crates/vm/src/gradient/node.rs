@@ -61,3 +61,22 @@ pub(super) struct Node {
     /// Whether a backward pass has dropped what was kept.
     pub(super) is_spent: bool,
 }
+
+impl Node {
+    /// Returns a node without inputs, results and kept tensors.
+    pub(super) fn new(source: Source, op: &str, origin: Origin) -> Node {
+        Node {
+            source,
+            op: op.to_owned(),
+            origin,
+            attrs: Arc::default(),
+            inputs: Vec::new(),
+            input_specs: Vec::new(),
+            output_specs: Vec::new(),
+            kept_inputs: Vec::new(),
+            kept_outputs: Vec::new(),
+            hooks: Vec::new(),
+            is_spent: false,
+        }
+    }
+}

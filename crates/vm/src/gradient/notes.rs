@@ -177,19 +177,9 @@ impl Notes {
         output: TensorSpec,
         op: &str,
     ) -> Value {
-        self.nodes.push(Node {
-            source,
-            op: op.to_owned(),
-            origin: Origin::Unknown,
-            attrs: Arc::default(),
-            inputs,
-            input_specs,
-            output_specs: vec![output],
-            kept_inputs: Vec::new(),
-            kept_outputs: Vec::new(),
-            hooks: Vec::new(),
-            is_spent: false,
-        });
+        let output_specs = vec![output];
+        let node = Node::new(source, op, Origin::Unknown);
+        self.nodes.push(Node { inputs, input_specs, output_specs, ..node });
         Value { node: self.nodes.len() - 1, output: 0 }
     }
 
@@ -287,19 +277,9 @@ impl Notes {
         if matches!(source, Source::Checkpoint(_)) {
             kept = inputs.iter().map(|input| input.map(|tensor| self.keep(tensor))).collect();
         }
-        Node {
-            source,
-            op: op.to_owned(),
-            origin: origin.clone(),
-            attrs: attrs.clone(),
-            inputs: values,
-            input_specs: inputs.iter().map(|input| input.map(|t| t.spec().clone())).collect(),
-            output_specs: Vec::new(),
-            kept_inputs: kept,
-            kept_outputs: Vec::new(),
-            hooks: Vec::new(),
-            is_spent: false,
-        }
+        let input_specs = inputs.iter().map(|input| input.map(|t| t.spec().clone())).collect();
+        let (attrs, node) = (attrs.clone(), Node::new(source, op, origin.clone()));
+        Node { attrs, inputs: values, input_specs, kept_inputs: kept, ..node }
     }
 
     /// Notes a call that was made. `given` are its tensors as they were given.

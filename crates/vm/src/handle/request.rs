@@ -11,7 +11,8 @@
 //! # Rules
 //! 1. A thread without a layer pays for the load of one word, a branch and a direct call.
 //! 2. The order of layers is fixed: [`Rank`].
-//! 3. Each layer matches over all verbs, so a new verb does not compile before each has decided.
+//! 3. The layers of recordings and traces match over all verbs, so a new verb does not compile
+//!    before they have decided. The others pass on what they do not name.
 //! 4. What a layer or the machine submits for a request is a request of its own, from the top.
 
 use std::cell::{Cell, RefCell};
@@ -243,15 +244,23 @@ pub(crate) trait Answer: Sized {
     fn of(reply: Reply, kept: Option<Self>) -> Option<Self>;
 }
 
-impl Answer for Results {
-    fn reply(self, _: &mut Option<Self>) -> Reply {
-        Reply::Tensors(self)
-    }
+macro_rules! answer {
+    ($reply:ident: $ty:ty) => {
+        impl Answer for $ty {
+            fn reply(self, _: &mut Option<Self>) -> Reply {
+                Reply::$reply(self)
+            }
 
-    fn of(reply: Reply, _: Option<Self>) -> Option<Self> {
-        if let Reply::Tensors(tensors) = reply { Some(tensors) } else { None }
-    }
+            fn of(reply: Reply, _: Option<Self>) -> Option<Self> {
+                if let Reply::$reply(answer) = reply { Some(answer) } else { None }
+            }
+        }
+    };
 }
+
+answer! { Tensors: Results }
+answer! { Bytes: Vec<u8> }
+answer! { Drawn: Seed }
 
 impl Answer for Tensor {
     fn reply(self, _: &mut Option<Self>) -> Reply {
@@ -260,26 +269,6 @@ impl Answer for Tensor {
 
     fn of(reply: Reply, _: Option<Self>) -> Option<Self> {
         if let Reply::Tensors(mut tensors) = reply { tensors.pop() } else { None }
-    }
-}
-
-impl Answer for Vec<u8> {
-    fn reply(self, _: &mut Option<Self>) -> Reply {
-        Reply::Bytes(self)
-    }
-
-    fn of(reply: Reply, _: Option<Self>) -> Option<Self> {
-        if let Reply::Bytes(bytes) = reply { Some(bytes) } else { None }
-    }
-}
-
-impl Answer for Seed {
-    fn reply(self, _: &mut Option<Self>) -> Reply {
-        Reply::Drawn(self)
-    }
-
-    fn of(reply: Reply, _: Option<Self>) -> Option<Self> {
-        if let Reply::Drawn(seed) = reply { Some(seed) } else { None }
     }
 }
 

@@ -100,15 +100,19 @@ impl Drop for Tensor {
 impl Tensor {
     pub(crate) fn new(made: MadeTensor, made_on: Stream, origin: Origin) -> Tensor {
         let MadeTensor { tensor, spec, device } = made;
-        let slot = Slot::Made(tensor);
-        Tensor(Arc::new(TensorInner {
-            slot,
-            spec,
-            device,
-            made_on,
-            origin,
-            leaf: LeafSlot::default(),
-        }))
+        Tensor::of(Slot::Made(tensor), spec, device, made_on, origin)
+    }
+
+    #[inline]
+    fn of(
+        slot: Slot,
+        spec: Arc<TensorSpec>,
+        device: DeviceId,
+        made_on: Stream,
+        origin: Origin,
+    ) -> Tensor {
+        let leaf = LeafSlot::default();
+        Tensor(Arc::new(TensorInner { slot, spec, device, made_on, origin, leaf }))
     }
 
     /// Returns a tensor of a function that is being recorded.
@@ -119,9 +123,7 @@ impl Tensor {
         device: DeviceId,
         origin: Origin,
     ) -> Tensor {
-        let made_on = made_on.clone();
-        let (slot, leaf) = (Slot::Recorded(tensor), LeafSlot::default());
-        Tensor(Arc::new(TensorInner { slot, spec: Arc::new(spec), device, made_on, origin, leaf }))
+        Tensor::of(Slot::Recorded(tensor), Arc::new(spec), device, made_on.clone(), origin)
     }
 
     /// Returns a tensor that the ranks of a mesh hold.
@@ -131,12 +133,9 @@ impl Tensor {
         made_on: Stream,
         origin: Origin,
     ) -> Tensor {
-        let device = match &global.local {
-            Some(local) => local.device().clone(),
-            None => made_on.key().device.clone(),
-        };
-        let (slot, leaf) = (Slot::Global(global), LeafSlot::default());
-        Tensor(Arc::new(TensorInner { slot, spec, device, made_on, origin, leaf }))
+        let own = global.local.as_ref().map(Tensor::device);
+        let device = own.unwrap_or(&made_on.key().device).clone();
+        Tensor::of(Slot::Global(global), spec, device, made_on, origin)
     }
 
     /// Returns what this rank knows of a tensor that the ranks of a mesh hold, if it is one.

@@ -1,14 +1,13 @@
 //! Global tensors: how programs make, redistribute and read them.
-//!
-//! Long because its methods have examples.
 
-use std::hash::{Hash, Hasher};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use millstream_runtime::scope::origin;
-use millstream_types::{DType, Element, Error, Mesh, Result, Sbp, Sharding, TensorSpec};
+use millstream_types::layout::{MAX_DIMS, brief};
+use millstream_types::{Element, Error, Mesh, Result, Sbp, Sharding, TensorSpec};
 
-use rustc_hash::FxHasher;
+use rustc_hash::FxBuildHasher;
 
 use crate::handle::global::{self, agreement};
 use crate::handle::machine::Machine;
@@ -277,26 +276,33 @@ impl Tensor {
             );
             return Err(Error::Invalid { what: "tensor", message });
         };
-        let all = self.exchanged(&sharding)?;
         let mesh = sharding.mesh();
-        for (other, rank) in all.iter().zip(mesh.ranks()).skip(1) {
-            let first = &all[0];
-            if other.mesh != first.mesh {
-                let of_first = mesh.ranks()[0];
-                let message = format!(
-                    "rank {rank} calls to_global for another mesh than rank {of_first}, or with \
-                     the ranks in another order"
-                );
-                return Err(Error::Invalid { what: "tensor", message });
-            }
-            if other.dtype != first.dtype || other.sbp != first.sbp || other.rank() != first.rank()
-            {
-                let of_first = mesh.ranks()[0];
-                let message =
-                    format!("rank {rank} calls to_global {other}, rank {of_first} {first}");
-                return Err(Error::Invalid { what: "tensor", message });
-            }
+        let sbp: Vec<String> = sharding.sbp().iter().map(Sbp::to_string).collect();
+        let text = |shape: &[usize]| format!("{} {}", brief(self.dtype(), shape), sbp.join(" "));
+        let hash = FxBuildHasher;
+        let own_mesh = hash.hash_one((mesh.shape(), mesh.ranks())) as i64;
+        let kind = hash.hash_one((self.dtype().to_string(), &sbp, self.rank())) as i64;
+        let lengths = self.shape().iter().map(|length| *length as i64);
+        let mut own: Vec<i64> = [own_mesh, kind].into_iter().chain(lengths).collect();
+        own.resize(2 + MAX_DIMS, 0);
+        let all = agreement::exchange(machine, mesh, &own)?;
+        if let Some(other) = all.iter().position(|of| of[..2] != all[0][..2]) {
+            // Every rank has come here.
+            let texts = agreement::exchange_text(machine, mesh, &text(self.shape()))?;
+            let [rank, first] = [other, 0].map(|k| mesh.ranks()[k]);
+            let message = if all[other][0] != all[0][0] {
+                format!(
+                    "rank {rank} calls to_global for another mesh than rank {first}, or with the \
+                     ranks in another order"
+                )
+            } else {
+                let (given, expected) = (&texts[other], &texts[0]);
+                format!("rank {rank} calls to_global {given}, rank {first} {expected}")
+            };
+            return Err(Error::Invalid { what: "tensor", message });
         }
+        let shapes = all.iter().map(|of| of[2..][..self.rank()].iter().map(|v| *v as usize));
+        let shapes: Vec<Vec<usize>> = shapes.map(Iterator::collect).collect();
         sharding.check(self.dtype(), self.shape())?;
         // The whole length of a split dimension is the sum along its axes, that of the others is
         // every rank's.
@@ -308,15 +314,16 @@ impl Tensor {
                     let mut axes = of.iter().zip(&at).zip(sharding.sbp());
                     axes.all(|((of, own), sbp)| *sbp == Sbp::Split(dim) || of == own)
                 })
-                .map(|k| all[k].shape[dim])
+                .map(|k| shapes[k][dim])
                 .sum();
         }
-        for (k, other) in all.iter().enumerate() {
+        for (k, other) in shapes.iter().enumerate() {
             let expected = sharding.local_shape(&shape, &mesh.coordinates_at(k));
-            if other.shape != expected[..] {
+            if other[..] != expected[..] {
                 let message = format!(
-                    "rank {} calls to_global {other}; its part of {shape:?} would be {:?}",
+                    "rank {} calls to_global {}; its part of {shape:?} would be {:?}",
                     mesh.ranks()[k],
+                    text(other),
                     &expected[..],
                 );
                 return Err(Error::Invalid { what: "tensor", message });
@@ -328,90 +335,5 @@ impl Tensor {
         let origin = origin::caller();
         let (sharding, views) = (Arc::new(sharding), global::Views::default());
         Ok(global::wrap(Some(part), spec, sharding, views, &stream, &origin))
-    }
-
-    /// Exchanges the descriptions of the parts among the ranks of a mesh, and waits for them.
-    fn exchanged(&self, sharding: &Sharding) -> Result<Vec<Described>> {
-        let own = Described::of(self, sharding).words();
-        let all = agreement::exchange(self.machine(), sharding.mesh(), &own)?;
-        Ok(all.iter().map(|words| Described::from_words(words)).collect())
-    }
-}
-
-/// What the ranks compare of the parts of a tensor.
-struct Described {
-    /// A hash of the mesh.
-    mesh: i64,
-    dtype: i64,
-    sbp: Vec<i64>,
-    shape: Vec<usize>,
-}
-
-/// The most dimensions that are compared.
-const DIMS: usize = millstream_types::layout::MAX_DIMS;
-/// The most axes.
-const AXES: usize = millstream_types::mesh::MAX_AXES;
-
-impl Described {
-    fn of(tensor: &Tensor, sharding: &Sharding) -> Described {
-        let dtype = DType::ALL.iter().position(|dtype| *dtype == tensor.dtype());
-        let code = |sbp: &Sbp| match sbp {
-            Sbp::Split(dim) => *dim as i64,
-            Sbp::Broadcast => -1,
-            Sbp::Partial(reduction) => -2 - *reduction as i64,
-        };
-        let mut mesh = FxHasher::default();
-        sharding.mesh().shape().hash(&mut mesh);
-        sharding.mesh().ranks().hash(&mut mesh);
-        Described {
-            mesh: mesh.finish() as i64,
-            dtype: dtype.map_or(-1, |at| at as i64),
-            sbp: sharding.sbp().iter().map(code).collect(),
-            shape: tensor.shape().to_vec(),
-        }
-    }
-
-    fn rank(&self) -> usize {
-        self.shape.len()
-    }
-
-    /// Returns the description as numbers, equally many on every rank.
-    fn words(&self) -> Vec<i64> {
-        let mut words = vec![self.mesh, self.dtype, self.sbp.len() as i64, self.rank() as i64];
-        words.extend(&self.sbp);
-        words.resize(4 + AXES, 0);
-        words.extend(self.shape.iter().map(|length| *length as i64));
-        words.resize(4 + AXES + DIMS, 0);
-        words
-    }
-
-    fn from_words(words: &[i64]) -> Described {
-        let (axes, rank) = (words[2] as usize, words[3] as usize);
-        Described {
-            mesh: words[0],
-            dtype: words[1],
-            sbp: words[4..4 + axes.min(AXES)].to_vec(),
-            shape: words[4 + AXES..][..rank.min(DIMS)].iter().map(|v| *v as usize).collect(),
-        }
-    }
-}
-
-impl std::fmt::Display for Described {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let dtype = usize::try_from(self.dtype).ok().and_then(|at| DType::ALL.get(at).copied());
-        let dtype = dtype.unwrap_or(DType::F32);
-        f.write_str(&millstream_types::layout::brief(dtype, &self.shape))?;
-        for code in &self.sbp {
-            let sbp = match *code {
-                dim if dim >= 0 => Sbp::Split(dim as usize),
-                -1 => Sbp::Broadcast,
-                other => {
-                    let at = usize::try_from(-2 - other).unwrap_or(0);
-                    Sbp::Partial(millstream_types::Reduction::ALL[at.min(2)])
-                }
-            };
-            write!(f, " {sbp}")?;
-        }
-        Ok(())
     }
 }

@@ -1,6 +1,8 @@
 //! Indexing: `x.i((.., 0..3, -1))`.
 
-use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+use std::ops::{
+    Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
+};
 
 use millstream_ops::args::ABSENT;
 use millstream_types::{Attrs, Error, Result};
@@ -79,42 +81,31 @@ fn behind(last: i64) -> Option<i64> {
     if last == -1 { None } else { Some(last.saturating_add(1)) }
 }
 
-macro_rules! index {
-    ($($ty:ty)*) => {$(
-        impl From<$ty> for Index<'_> {
-            fn from(at: $ty) -> Self {
-                Index::At(at.to_int())
-            }
-        }
-        impl From<Range<$ty>> for Index<'_> {
-            fn from(range: Range<$ty>) -> Self {
-                Index::Range(Some(range.start.to_int()), Some(range.end.to_int()))
-            }
-        }
-        impl From<RangeInclusive<$ty>> for Index<'_> {
-            fn from(range: RangeInclusive<$ty>) -> Self {
-                Index::Range(Some(range.start().to_int()), behind(range.end().to_int()))
-            }
-        }
-        impl From<RangeToInclusive<$ty>> for Index<'_> {
-            fn from(range: RangeToInclusive<$ty>) -> Self {
-                Index::Range(None, behind(range.end.to_int()))
-            }
-        }
-        impl From<RangeFrom<$ty>> for Index<'_> {
-            fn from(range: RangeFrom<$ty>) -> Self {
-                Index::Range(Some(range.start.to_int()), None)
-            }
-        }
-        impl From<RangeTo<$ty>> for Index<'_> {
-            fn from(range: RangeTo<$ty>) -> Self {
-                Index::Range(None, Some(range.end.to_int()))
+impl<T: Int> From<T> for Index<'_> {
+    fn from(at: T) -> Self {
+        Index::At(at.to_int())
+    }
+}
+
+macro_rules! range {
+    ($($range:ident)*) => {$(
+        impl<T: Int> From<$range<T>> for Index<'_> {
+            fn from(range: $range<T>) -> Self {
+                let start = match range.start_bound() {
+                    Bound::Included(&first) => Some(first.to_int()),
+                    Bound::Excluded(_) | Bound::Unbounded => None,
+                };
+                Index::Range(start, match range.end_bound() {
+                    Bound::Included(&last) => behind(last.to_int()),
+                    Bound::Excluded(&end) => Some(end.to_int()),
+                    Bound::Unbounded => None,
+                })
             }
         }
     )*};
 }
 
-index! { i32 i64 usize }
+range! { Range RangeInclusive RangeToInclusive RangeFrom RangeTo }
 
 impl From<RangeFull> for Index<'_> {
     fn from(_: RangeFull) -> Self {

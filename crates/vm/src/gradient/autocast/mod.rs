@@ -115,57 +115,26 @@ struct Autocast;
 
 impl Layer for Autocast {
     fn submit(&self, request: &Request<'_>, next: Next<'_, '_>) -> Result<Reply> {
-        match request.verb {
-            Verb::Op(call) | Verb::Composite(call) => {
-                let at = |e: Error| e.at(request.origin);
-                let is_left = request.is_within || call.out.is_some() || call.name.ends_with('_');
-                let dtype = if is_left { None } else { target(&call).map_err(at)? };
-                let Some(dtype) = dtype else { return next.submit(request) };
-                let casts = call.inputs.iter().map(|x| cast(x, dtype, &call, request));
-                let casts = casts.collect::<Result<SmallVec<[Option<Tensor>; 4]>>>()?;
-                let inputs = call.inputs.iter().zip(&casts);
-                let inputs: SmallVec<[&Tensor; 4]> =
-                    inputs.map(|(given, cast)| cast.as_ref().unwrap_or(given)).collect();
-                let call = OpCall { inputs: &inputs, ..call };
-                let verb = match request.verb {
-                    Verb::Composite(_) => Verb::Composite(call),
-                    _ => Verb::Op(call),
-                };
-                // The calls of a composite are in the dtypes of its operands.
-                let _own = request::suspend(&[Rank::Autocast]);
-                next.submit(&Request { verb, ..*request })
-            }
-            // They compute nothing, or are made of calls that were prepared or recorded before.
-            Verb::Bounded { .. }
-            | Verb::Size { .. }
-            | Verb::Batch { .. }
-            | Verb::Prepared { .. }
-            | Verb::Launch { .. }
-            | Verb::Push { .. }
-            | Verb::Empty { .. }
-            | Verb::Import { .. }
-            | Verb::View { .. }
-            | Verb::Upload { .. }
-            | Verb::Copy { .. }
-            | Verb::CopyInto { .. }
-            | Verb::Read { .. }
-            | Verb::Access { .. }
-            | Verb::Release { .. }
-            | Verb::Touch { .. }
-            | Verb::RecordEvent { .. }
-            | Verb::WaitEvent { .. }
-            | Verb::WaitStream { .. }
-            | Verb::Barrier { .. }
-            | Verb::BeginSection { .. }
-            | Verb::EndSection { .. }
-            | Verb::BeginLeaf { .. }
-            | Verb::ReadGradient { .. }
-            | Verb::SetGradient { .. }
-            | Verb::Draw { .. }
-            | Verb::UseGenerator { .. }
-            | Verb::SetNumber { .. }
-            | Verb::Adopt { .. } => next.submit(request),
-        }
+        // The others compute nothing, or are made of calls that were prepared or recorded before.
+        let (Verb::Op(call) | Verb::Composite(call)) = request.verb else {
+            return next.submit(request);
+        };
+        let is_left = request.is_within || call.out.is_some() || call.name.ends_with('_');
+        let dtype = if is_left { None } else { target(&call).map_err(|e| e.at(request.origin))? };
+        let Some(dtype) = dtype else { return next.submit(request) };
+        let casts = call.inputs.iter().map(|x| cast(x, dtype, &call, request));
+        let casts = casts.collect::<Result<SmallVec<[Option<Tensor>; 4]>>>()?;
+        let inputs = call.inputs.iter().zip(&casts);
+        let inputs: SmallVec<[&Tensor; 4]> =
+            inputs.map(|(given, cast)| cast.as_ref().unwrap_or(given)).collect();
+        let call = OpCall { inputs: &inputs, ..call };
+        let verb = match request.verb {
+            Verb::Composite(_) => Verb::Composite(call),
+            _ => Verb::Op(call),
+        };
+        // The calls of a composite are in the dtypes of its operands.
+        let _own = request::suspend(&[Rank::Autocast]);
+        next.submit(&Request { verb, ..*request })
     }
 }
 

@@ -27,7 +27,7 @@ mod state;
 use std::fmt::Write as _;
 
 use millstream_runtime::scope::origin::{self, with_origin};
-use millstream_types::Result;
+use millstream_types::{DType, Result};
 
 use crate::handle::Tensor;
 
@@ -38,7 +38,7 @@ pub use scaler::{GradScaler, Scaling};
 pub use state::State;
 
 use sets::Owned;
-use state::number;
+use state::{kept, number};
 
 /// The settings of [`sgd`].
 ///
@@ -167,11 +167,12 @@ pub fn sgd(parameters: &[&Tensor], state: &mut State, settings: &Sgd) -> Result<
         for Owned { position, parameter, gradient } in sets::owned(parameters)? {
             let mut set = vec![parameter.clone(), gradient];
             if has_direction {
-                set.push(state.first(position, || parameter.zeros_like())?);
+                set.push(kept(&mut state.first[position], || parameter.zeros_like())?);
             }
             if is_dampened {
                 // The first use of a gradient is not dampened.
-                let factor = state.second(position, || number(1.0, &parameter))?;
+                let factor =
+                    kept(&mut state.second[position], || number(1.0, DType::F64, &parameter))?;
                 factors.push(vec![factor.clone()]);
                 set.push(factor);
             }
@@ -271,8 +272,8 @@ fn adaptive(
         state.count_step(&own, unless.as_ref())?;
         let mut sets = Vec::new();
         for Owned { position, parameter, gradient } in owned {
-            let mean = state.first(position, || parameter.zeros_like())?;
-            let square = state.second(position, || parameter.zeros_like())?;
+            let mean = kept(&mut state.first[position], || parameter.zeros_like())?;
+            let square = kept(&mut state.second[position], || parameter.zeros_like())?;
             sets.push(vec![parameter, gradient, mean, square]);
         }
         let shared =

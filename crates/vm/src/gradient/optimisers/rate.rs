@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use millstream_runtime::scope::origin;
 use millstream_runtime::sync::Mutex;
-use millstream_types::Result;
+use millstream_types::{DType, Result};
 
 use crate::handle::Tensor;
 use crate::handle::request::{self, Request, Verb};
@@ -99,7 +99,7 @@ impl Rate {
         if let Some(tensor) = inner.tensors.iter().find(is_beside) {
             return Ok(tensor.clone());
         }
-        let tensor = number(inner.value, parameter)?;
+        let tensor = number(inner.value, DType::F64, parameter)?;
         inner.tensors.push(tensor.clone());
         Ok(tensor)
     }

@@ -10,7 +10,7 @@ use crate::handle::global::{self, Global, Views};
 use crate::handle::{Tensor, stream_of};
 use crate::tensor::call_op;
 
-use super::state::outside;
+use super::state::number;
 use super::step;
 
 /// How a [`GradScaler`] chooses its scale.
@@ -102,13 +102,7 @@ impl GradScaler {
     /// A call is refused.
     #[track_caller]
     pub fn new(beside: &Tensor, settings: Scaling) -> Result<GradScaler> {
-        let number = |value: f64, dtype| {
-            outside(|| {
-                let number = Tensor::zeros((), dtype, beside)?;
-                number.fill_(value)?;
-                Ok(number)
-            })
-        };
+        let number = |value, dtype| number(value, dtype, beside);
         let (scale, tracker) = (number(settings.init_scale, DType::F32)?, number(0.0, DType::I32)?);
         Ok(GradScaler { settings, scale, tracker, found: number(0.0, DType::F32)? })
     }

@@ -28,8 +28,8 @@ use super::super::tape::no_grad;
 /// ```
 #[derive(Debug, Default)]
 pub struct State {
-    first: Vec<Option<Tensor>>,
-    second: Vec<Option<Tensor>>,
+    pub(super) first: Vec<Option<Tensor>>,
+    pub(super) second: Vec<Option<Tensor>>,
     /// Each lies on another device.
     steps: Vec<Tensor>,
 }
@@ -43,16 +43,19 @@ pub(super) fn outside(make: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
 ///
 /// # Errors
 /// A call is refused.
-pub(super) fn number(value: f64, beside: &Tensor) -> Result<Tensor> {
+pub(super) fn number(value: f64, dtype: DType, beside: &Tensor) -> Result<Tensor> {
     outside(|| {
-        let number = Tensor::zeros((), DType::F64, beside)?;
+        let number = Tensor::zeros((), dtype, beside)?;
         number.fill_(value)?;
         Ok(number)
     })
 }
 
 /// Returns the tensor of a place, which is made if there is none.
-fn kept(place: &mut Option<Tensor>, make: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
+pub(super) fn kept(
+    place: &mut Option<Tensor>,
+    make: impl FnOnce() -> Result<Tensor>,
+) -> Result<Tensor> {
     match place {
         Some(tensor) => Ok(tensor.clone()),
         None => Ok(place.insert(outside(make)?).clone()),
@@ -153,29 +156,11 @@ impl State {
         self.second.resize(parameters, None);
     }
 
-    /// Returns the first tensor of a parameter.
-    pub(super) fn first(
-        &mut self,
-        number: usize,
-        make: impl FnOnce() -> Result<Tensor>,
-    ) -> Result<Tensor> {
-        kept(&mut self.first[number], make)
-    }
-
-    /// Returns the second tensor of a parameter.
-    pub(super) fn second(
-        &mut self,
-        number: usize,
-        make: impl FnOnce() -> Result<Tensor>,
-    ) -> Result<Tensor> {
-        kept(&mut self.second[number], make)
-    }
-
     /// Makes the step counts of the parameters' devices that have none.
     fn begin_counts(&mut self, parameters: &[&Tensor]) -> Result<()> {
         for parameter in parameters {
             if !self.steps.iter().any(|steps| steps.device() == parameter.device()) {
-                self.steps.push(number(0.0, parameter)?);
+                self.steps.push(number(0.0, DType::F64, parameter)?);
             }
         }
         Ok(())

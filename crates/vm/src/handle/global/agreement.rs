@@ -1,9 +1,9 @@
 //! Exchange of small values between the ranks of a mesh, to compare what they do.
 
-use std::hash::{Hash, Hasher};
+use std::hash::BuildHasher;
 
 use millstream_types::{DType, Error, Mesh, Result, StreamKey, StreamType};
-use rustc_hash::FxHasher;
+use rustc_hash::FxBuildHasher;
 
 use crate::handle::machine::Machine;
 use crate::handle::{Tensor, request};
@@ -31,6 +31,20 @@ pub(crate) fn exchange(machine: &Machine, mesh: &Mesh, own: &[i64]) -> Result<Ve
     Ok(ranks.iter().map(of_rank).collect())
 }
 
+/// Returns the text of each rank of a mesh, in its order, cut to `LINE` bytes. All of them call
+/// this; waits for them.
+pub(crate) fn exchange_text(machine: &Machine, mesh: &Mesh, own: &str) -> Result<Vec<String>> {
+    let mut bytes = own.as_bytes().to_vec();
+    bytes.resize(LINE, 0);
+    let word = |bytes: &[u8]| bytes.iter().fold(0, |word, b| word << 8 | i64::from(*b));
+    let words: Vec<i64> = bytes.chunks_exact(8).map(word).collect();
+    let text = |words: Vec<i64>| {
+        let bytes: Vec<u8> = words.into_iter().flat_map(i64::to_be_bytes).collect();
+        String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
+    };
+    Ok(exchange(machine, mesh, &words)?.into_iter().map(text).collect())
+}
+
 /// Checks that all ranks of a mesh compile the same function, which `lines` describe. All of them
 /// call this; waits for them.
 ///
@@ -41,18 +55,14 @@ pub(crate) fn check(machine: &Machine, mesh: &Mesh, lines: &[String]) -> Result<
     if is_alone || super::coordinates(machine, mesh).is_none() {
         return Ok(());
     }
-    let hash = |of: &dyn Fn(&mut FxHasher)| {
-        let mut hasher = FxHasher::default();
-        of(&mut hasher);
-        hasher.finish() as i64
-    };
-    let digest = hash(&|hasher| lines.hash(hasher));
+    let hash = FxBuildHasher;
+    let digest = hash.hash_one(lines) as i64;
     let digests = exchange(machine, mesh, &[digest, lines.len() as i64])?;
     if digests.iter().all(|of| *of == digests[0]) {
         return Ok(());
     }
     let most = digests.iter().map(|of| of[1] as usize).max().unwrap_or(0);
-    let mut hashes: Vec<i64> = lines.iter().map(|line| hash(&|hasher| line.hash(hasher))).collect();
+    let mut hashes: Vec<i64> = lines.iter().map(|line| hash.hash_one(line) as i64).collect();
     hashes.resize(most, 0);
     let hashes = exchange(machine, mesh, &hashes)?;
     let first = (0..most).find_map(|line| {
@@ -60,22 +70,15 @@ pub(crate) fn check(machine: &Machine, mesh: &Mesh, lines: &[String]) -> Result<
         Some((line, other))
     });
     let (line, other) = first.unwrap_or_default();
-    let mut text = lines.get(line).map_or("nothing more", String::as_str).as_bytes().to_vec();
-    text.resize(LINE, 0);
-    let words =
-        text.chunks_exact(8).map(|bytes| bytes.iter().fold(0, |w, b| w << 8 | i64::from(*b)));
-    let texts = exchange(machine, mesh, &words.collect::<Vec<i64>>())?;
-    let text = |at: usize| {
-        let bytes: Vec<u8> = texts[at].iter().flat_map(|word| word.to_be_bytes()).collect();
-        String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
-    };
+    let own = lines.get(line).map_or("nothing more", String::as_str);
+    let texts = exchange_text(machine, mesh, own)?;
     let message = format!(
         "the ranks of mesh {mesh} compile different functions: rank {} has {}, rank {} has {}; \
          all of them compile the same one",
         mesh.ranks()[other],
-        text(other),
+        texts[other],
         mesh.ranks()[0],
-        text(0)
+        texts[0]
     );
     Err(Error::Invalid { what: "function", message })
 }

@@ -19,6 +19,7 @@
 //! | `boxing` | the calls of a redistribution |
 //! | `call` | calls of ops |
 //! | `launch` | the global tensors of a list, and those of its launches |
+//! | `layouts` | how ranks hold the tensors of a planned function, as programs read it |
 //! | `plan` | what a call does, and the plans of a thread |
 //! | `survey` | functions whose calls are planned together |
 //! | `views` | which tensors share memory, and which would on one rank |
@@ -27,6 +28,7 @@ pub(crate) mod agreement;
 mod boxing;
 mod call;
 mod launch;
+mod layouts;
 mod plan;
 pub(crate) mod survey;
 mod views;
@@ -41,6 +43,7 @@ use crate::handle::{Stream, Tensor};
 pub(crate) use boxing::{is_reduction, redistribute, redistributed, reduce_together};
 pub(crate) use call::{create, held_as, make, upload};
 pub use launch::GlobalFormals;
+pub use layouts::{CallLayout, Layouts};
 pub(crate) use views::Views;
 
 /// The spec and the sharding of a global tensor.

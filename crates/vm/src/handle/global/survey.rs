@@ -7,7 +7,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Write;
-use std::sync::Arc;
 
 use millstream_ops::boxing::{
     Call, Entries, Operand, Pinned, Plan, Program, Shardings, Source, Value,
@@ -19,6 +18,8 @@ use rustc_hash::FxHashMap;
 
 use crate::handle::Tensor;
 use crate::handle::machine::Machine;
+
+use super::CallLayout;
 
 /// A call of the function, by the numbers of its tensors.
 struct NotedCall {
@@ -41,22 +42,10 @@ pub(crate) struct Noted {
     requests: Vec<(usize, Entries)>,
 }
 
-/// What is known of the division of a call that was made.
-pub(crate) struct MadeCall {
-    pub(crate) plan: Plan,
-    pub(crate) op: String,
-    /// The dtypes and shapes of the operands.
-    pub(crate) operands: Vec<String>,
-    /// How they were held.
-    pub(crate) given: Vec<Arc<Sharding>>,
-    pub(crate) origin: Origin,
-}
-
 /// A call of the first run, and its division.
 struct PlannedCall {
-    op: String,
-    /// The dtypes and shapes of the operands.
-    operands: Vec<String>,
+    /// The op and its operands.
+    text: String,
     origin: Origin,
     pinned: Pinned,
 }
@@ -65,7 +54,7 @@ struct PlannedCall {
 struct Making {
     mesh: Mesh,
     planned: Vec<PlannedCall>,
-    made: Vec<MadeCall>,
+    made: Vec<CallLayout>,
 }
 
 enum State {
@@ -131,11 +120,11 @@ pub(crate) fn make<T>(
     noted: &Noted,
     pinned: Vec<Pinned>,
     function: impl FnOnce() -> Result<T>,
-) -> Result<(T, Vec<MadeCall>)> {
+) -> Result<(T, Vec<CallLayout>)> {
     let planned = noted.calls.iter().zip(pinned).map(|(call, pinned)| {
         let operands = call.operands.iter().map(|number| noted.tensors[*number].spec().brief());
-        let (op, origin) = (call.op.clone(), call.origin.clone());
-        PlannedCall { op, operands: operands.collect(), origin, pinned }
+        let text = called(&call.op, operands);
+        PlannedCall { text, origin: call.origin.clone(), pinned }
     });
     let (mesh, planned, made) = (noted.mesh.clone(), planned.collect(), Vec::new());
     let (result, state) = run(State::Making(Making { mesh, planned, made }), function);
@@ -175,31 +164,29 @@ fn differs(how: String) -> Error {
     Error::Invalid { what: "function", message }
 }
 
+fn called(op: &str, operands: impl Iterator<Item = String>) -> String {
+    format!("{op} of {}", operands.collect::<Vec<_>>().join(", "))
+}
+
 impl PlannedCall {
     fn describe(&self) -> String {
-        format!("{} of {} at {}", self.op, self.operands.join(", "), self.origin)
+        format!("{} at {}", self.text, self.origin)
     }
 }
 
 impl Making {
-    /// Returns the division of the next call.
+    /// Returns how the next call is pinned.
     ///
     /// # Errors
-    /// The first run made another call there, or none.
-    fn next(&self, op: &str, operands: &[String]) -> Result<Pinned> {
-        let (number, given) = (self.made.len(), operands.join(", "));
-        match self.planned.get(number) {
-            Some(call) if call.op == op && call.operands == operands => Ok(call.pinned.clone()),
-            Some(call) => {
-                let first = call.describe();
-                Err(differs(format!(
-                    "its call {number} was {first}, and {op} of {given} when it ran again"
-                )))
-            }
-            None => Err(differs(format!(
-                "it made {number} call(s), and also {op} of {given} when it ran again"
-            ))),
-        }
+    /// It is another call than the noted one.
+    fn next(&self, call: &str) -> Result<Pinned> {
+        let number = self.made.len();
+        let again = match self.planned.get(number) {
+            Some(noted) if noted.text == call => return Ok(noted.pinned.clone()),
+            Some(noted) => format!("its call {number} was {}, and", noted.describe()),
+            None => format!("it made {number} call(s), and also"),
+        };
+        Err(differs(format!("{again} {call} when it ran again")))
     }
 }
 
@@ -295,8 +282,7 @@ pub(super) fn is_on() -> bool {
 pub(super) fn next(op: &str, operands: &[Operand<'_>], mesh: &Mesh) -> Result<Option<Pinned>> {
     STATE.with(|state| match &*state.borrow() {
         Some(State::Making(making)) if making.mesh == *mesh => {
-            let operands: Vec<String> = operands.iter().map(|of| of.spec.brief()).collect();
-            making.next(op, &operands).map(Some)
+            making.next(&called(op, operands.iter().map(|of| of.spec.brief()))).map(Some)
         }
         _ => Ok(None),
     })
@@ -321,10 +307,20 @@ pub(super) fn made(
             noted.calls.push(NotedCall { op, attrs, operands, results, origin });
         }
         Some(State::Making(making)) if making.mesh == plan.mesh => {
-            let given = inputs.iter().filter_map(|input| Some(input.global()?.sharding.clone()));
-            let operands = inputs.iter().map(|input| input.spec().brief()).collect();
-            let (plan, op, given) = (plan.clone(), op.to_owned(), given.collect());
-            making.made.push(MadeCall { plan, op, operands, given, origin: origin.clone() });
+            let operands = inputs.iter().zip(&plan.operands).filter_map(|(input, taken)| {
+                let own = Sharding::clone(&input.global()?.sharding);
+                Some((input.spec().brief(), own, taken.sharding.clone()))
+            });
+            let results = plan.results.iter();
+            let results = results.map(|made| (made.spec.brief(), made.sharding.clone()));
+            making.made.push(CallLayout {
+                op: op.to_owned(),
+                operands: operands.collect(),
+                results: results.collect(),
+                received: plan.received,
+                is_divided: plan.is_divided,
+                origin: origin.clone(),
+            });
         }
         Some(State::Noting(_) | State::Making(_)) | None => {}
     });

@@ -4,9 +4,6 @@ use std::fmt;
 
 use millstream_types::{Origin, Sharding};
 
-use crate::handle::global::Class;
-use crate::handle::global::survey::MadeCall;
-
 /// How the ranks hold the tensors of a function that is compiled for a mesh, and what each call
 /// has them exchange. The text has a line for each call:
 ///
@@ -65,39 +62,6 @@ pub struct CallLayout {
     pub is_divided: bool,
     /// The place of the call.
     pub origin: Origin,
-}
-
-impl Layouts {
-    pub(super) fn of(
-        inputs: &[Class],
-        calls: Vec<MadeCall>,
-        outputs: &[Class],
-        received: u64,
-    ) -> Layouts {
-        let class = |(spec, held): &Class| (spec.brief(), Sharding::clone(held));
-        let call = |MadeCall { plan, op, given, operands, origin }: MadeCall| {
-            let taken = operands.into_iter().zip(given).zip(&plan.operands);
-            let taken = taken.map(|((brief, own), taken)| {
-                (brief, Sharding::clone(&own), taken.sharding.clone())
-            });
-            let results =
-                plan.results.iter().map(|made| (made.spec.brief(), made.sharding.clone()));
-            CallLayout {
-                op,
-                operands: taken.collect(),
-                results: results.collect(),
-                received: plan.received,
-                is_divided: plan.is_divided,
-                origin,
-            }
-        };
-        Layouts {
-            inputs: inputs.iter().map(class).collect(),
-            calls: calls.into_iter().map(call).collect(),
-            outputs: outputs.iter().map(class).collect(),
-            received,
-        }
-    }
 }
 
 impl fmt::Display for CallLayout {
