@@ -154,14 +154,19 @@ def test_the_lock_is_free_while_a_command_runs():
 
 
 def test_control_c_stops_a_run():
-    code = f"""import millstream as ms
+    # A process in the background starts with Ctrl-C ignored.
+    code = f"""import signal, millstream as ms
+signal.signal(signal.SIGINT, signal.default_int_handler)
 print('begun', flush=True)
 ms.run({str(STEP)!r}, repeat=10**9)"""
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
     assert process.stdout.readline() == b"begun\n"
     process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
+    try:
+        _, error = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode != 0 and b"KeyboardInterrupt" in error
 
 
