@@ -211,11 +211,98 @@ def attention(d):
     yield loss
 
 
+def fetched(d, missing):
+    """Two buffers are filled on a copy stream: each waits for the use of what it held."""
+    batches, w = [d.on_host(4, 8) for _ in range(6)], d.tensor(8, 8)
+    buffers = [d.tensor(4, 8) for _ in range(2)]
+    wait, total, done = told.EventWaitCallbacks.fire_callbacks, 0, []
+    yield
+    for k, batch in enumerate(batches):
+        with d.on(7):
+            if k >= 2 and k != missing:
+                wait(done[k - 2], 7)
+            buffers[k % 2].copy_(batch, non_blocking=True)
+        d.wait(0, 7)
+        total = total + (buffers[k % 2] @ w).relu().mean()
+        done.append(d.record(0))
+    yield total
+
+
+def prefetch(d):
+    return fetched(d, None)
+
+
+def prefetch_missing_done(d):
+    return fetched(d, 3)
+
+
+def joined(d, missing):
+    """Three branches on streams of their own."""
+    x, weights, results = d.tensor(8, 8), [d.tensor(8, 8) for _ in range(3)], []
+    yield
+    for stream, w in zip((7, 8, 9), weights):
+        d.wait(stream, 0)
+        with d.on(stream):
+            y = (x @ w).tanh()
+            d.use(y, 0)
+            results.append(y)
+    for stream in (7, 8, 9):
+        if stream != missing:
+            d.wait(0, stream)
+    yield sum(results).mean()
+
+
+def branches(d):
+    return joined(d, None)
+
+
+def branches_missing_join(d):
+    return joined(d, 8)
+
+
+def hooks(d):
+    """Gradients are reduced on a side stream during the backward pass."""
+    model, x = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(3))), d.tensor(4, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    model(x).sum().backward()
+
+    def hook(parameter):
+        d.wait(7, 0)
+        with d.on(7):
+            parameter.grad.mul_(0.5)
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(hook)
+    yield
+    optimizer.zero_grad(set_to_none=False)
+    with torch.enable_grad():
+        loss = model(x).square().mean()
+        loss.backward()
+    d.wait(0, 7)
+    optimizer.step()
+    yield loss
+
+
+def train(d):
+    """A step with dropout, clipping and AdamW, on one stream."""
+    model, x = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), d.tensor(2, 4, 8)
+    optimizer = torch.optim.AdamW(model.parameters())
+    yield
+    with torch.enable_grad():
+        loss = model(x).square().mean()
+        loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    yield loss
+
+
 PROGRAMS = {
     missing_wait: "race", with_wait: "proven", event_recorded_twice: "race", needless: "proven",
     no_record_stream: "race", record_stream: "proven", early_read: "race", pageable: "proven",
     read_after_event: "proven", read_after_device: "proven", read_after_other_stream: "race",
-    overwritten_early: "race", attention: "proven",
+    overwritten_early: "race", attention: "proven", prefetch: "proven",
+    prefetch_missing_done: "race", branches: "proven", branches_missing_join: "race",
+    hooks: "proven", train: "proven",
 }
 
 
