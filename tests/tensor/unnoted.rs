@@ -40,6 +40,39 @@ fn prepared_calls_that_would_lose_a_gradient_are_refused() {
     add(&m, &y, &x).on(&stream).unwrap();
 }
 
+/// Statistics that a call only reads, and a mask, have no gradient: none is no error.
+#[test]
+fn inputs_without_a_derivative_have_no_gradient() {
+    let m = inline();
+    let (mean, var) = (leaf(&m, &[0.5, 1.0]), leaf(&m, &[1.0, 4.0]));
+    let x = floats(&m, &[3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let statistics = options::BatchNorm::default().running_mean(&mean).running_var(&var);
+    let tape = m.tape();
+    let (y, ..) = x.native_batch_norm(false, statistics).unwrap();
+    tape.backward(&y.sum(..).unwrap()).unwrap();
+    assert!(mean.grad().is_none() && var.grad().is_none());
+    let (q, mask) = (x.reshape((1, 1, 3, 2)).unwrap(), floats(&m, &[3, 3], &[0.0; 9]));
+    let mask = mask.with_grad().unwrap();
+    let masked = options::ScaledDotProductAttention::default().attn_mask(&mask);
+    let tape = m.tape();
+    let y = q.scaled_dot_product_attention(&q, &q, masked).unwrap();
+    tape.backward(&y.sum(..).unwrap()).unwrap();
+    assert!(mask.grad().is_none());
+}
+
+/// Of a number, a mask without dimensions selects the number or nothing.
+#[test]
+fn a_number_that_is_selected_has_a_gradient() {
+    let m = inline();
+    for (least, gradient) in [(1.0, 2.0), (5.0, 0.0)] {
+        let x = floats(&m, &[], &[3.0]).with_grad().unwrap();
+        let tape = m.tape();
+        let chosen = x.masked_select(&x.gt(least).unwrap()).unwrap();
+        tape.backward(&(chosen * 2.0).unwrap().sum(..).unwrap()).unwrap();
+        assert_eq!(x.grad().unwrap().to_vec::<f32>().unwrap(), [gradient]);
+    }
+}
+
 #[test]
 fn writes_of_prepared_calls_are_noted() {
     let m = inline();

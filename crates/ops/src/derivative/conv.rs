@@ -53,7 +53,7 @@ pub(super) const RULES: &[Rule] = &[
         let inputs = [g, x, mean, rstd, d.optional(1)];
         Ok(normalised(d, "native_group_norm_backward", &inputs, attrs))
     }),
-    joint("native_batch_norm", &[I0, I1, O1, O2, MEAN, VAR], batch_norm),
+    joint("native_batch_norm", &[I0, I1, O1, O2, MEAN, VAR], batch_norm).of_first(3),
     one("native_dropout", &[O1], |d| match d.flag("train", true)? {
         true => Ok(d.g().undropped(d.output(1), d.number("p", 0.0)?)),
         false => Ok(d.g()),

@@ -98,8 +98,11 @@ pub(super) const RULES: &[Rule] = &[
                 let (g, mask) = (d.g(), d.input(1));
                 // The elements are numbered in row-major order of the broadcast shape.
                 let shape = ints(&broadcast(d.spec(0)?.shape(), mask.spec()?.shape())?);
-                let zeros = d.calls.full(shape.clone(), 0, g.dtype());
-                Ok(zeros.apply("index_put", [g, mask.expand(&shape).dense()]))
+                // A mask without dimensions is no index.
+                let places = if shape.is_empty() { vec![1] } else { shape.clone() };
+                let zeros = d.calls.full(places.clone(), 0, g.dtype());
+                let set = zeros.apply("index_put", [g, mask.expand(&places).dense()]);
+                Ok(set.reshape(&shape))
             }),
             NONE,
         ],
@@ -129,7 +132,8 @@ pub(super) const RULES: &[Rule] = &[
         given.extend(d.optional(3));
         let made = d.calls.call(op, &given, d.passed(&["is_causal", "scale"]));
         Ok(made.into_iter().map(Some).collect())
-    }),
+    })
+    .of_first(3),
     one("sort", &[O1], |d| returned(d, d.int("dim", -1)?)),
     one("topk", &[O1], |d| returned(d, d.int("dim", -1)?)),
     one("flip", &[], |d| Ok(d.g().flip(&d.ints("dims")?))).complex(),

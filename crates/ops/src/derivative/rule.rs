@@ -61,6 +61,8 @@ pub struct Rule {
     saves: Saves,
     formulas: Formulas,
     numbers: Numbers,
+    /// The results depend smoothly on no input from this one on.
+    smooth: usize,
 }
 
 pub(super) const I0: Save = Save::Input(0);
@@ -76,7 +78,7 @@ pub(super) const fn each(
     saves: &'static [(Save, &'static [usize])],
     formulas: &'static [Option<Formula>],
 ) -> Rule {
-    Rule { op, saves: Saves::By(saves), formulas: Formulas::Each(formulas), numbers: Numbers::Real }
+    rule(op, Saves::By(saves), Formulas::Each(formulas))
 }
 
 /// Returns a rule with one formula for any input.
@@ -85,20 +87,17 @@ pub(super) const fn every(
     saves: &'static [Save],
     formula: for<'a> fn(Derivative<'a>, usize) -> Result<Expr<'a>>,
 ) -> Rule {
-    let formulas = Formulas::Every(formula);
-    Rule { op, saves: Saves::All(saves), formulas, numbers: Numbers::Real }
+    rule(op, Saves::All(saves), Formulas::Every(formula))
 }
 
 /// Returns a rule of one input.
 pub(super) const fn one(op: &'static str, saves: &'static [Save], formula: Formula) -> Rule {
-    let formulas = Formulas::One(formula);
-    Rule { op, saves: Saves::All(saves), formulas, numbers: Numbers::Real }
+    rule(op, Saves::All(saves), Formulas::One(formula))
 }
 
 /// Returns a rule with one formula for all inputs.
 pub(super) const fn joint(op: &'static str, saves: &'static [Save], formula: Joint) -> Rule {
-    let formulas = Formulas::Joint(formula);
-    Rule { op, saves: Saves::All(saves), formulas, numbers: Numbers::Real }
+    rule(op, Saves::All(saves), Formulas::Joint(formula))
 }
 
 /// As [`joint`], where not every gradient needs all that is kept.
@@ -107,7 +106,11 @@ pub(super) const fn joint_by(
     saves: &'static [(Save, &'static [usize])],
     formula: Joint,
 ) -> Rule {
-    Rule { op, saves: Saves::By(saves), formulas: Formulas::Joint(formula), numbers: Numbers::Real }
+    rule(op, Saves::By(saves), Formulas::Joint(formula))
+}
+
+const fn rule(op: &'static str, saves: Saves, formulas: Formulas) -> Rule {
+    Rule { op, saves, formulas, numbers: Numbers::Real, smooth: usize::MAX }
 }
 
 impl Rule {
@@ -119,6 +122,11 @@ impl Rule {
     /// Returns this rule, which is that of a complex function.
     pub(super) const fn holomorphic(self) -> Rule {
         Rule { numbers: Numbers::Holomorphic, ..self }
+    }
+
+    /// Returns this rule of one formula, whose results depend smoothly on the first inputs alone.
+    pub(super) const fn of_first(self, smooth: usize) -> Rule {
+        Rule { smooth, ..self }
     }
 
     /// Returns whether the rule holds for complex numbers.
@@ -182,7 +190,8 @@ impl Rule {
                 .map(|(k, needed)| if needed { finish(k, formula(d, k)?) } else { Ok(None) })
                 .collect(),
             Formulas::Joint(formula) => {
-                let made = formula(d)?;
+                let is_any = each.clone().any(|(k, needed)| needed && k < self.smooth);
+                let made = if is_any { formula(d)? } else { Vec::new() };
                 each.map(|(k, needed)| match made.get(k) {
                     Some(Some(gradient)) if needed => finish(k, *gradient),
                     _ => Ok(None),
