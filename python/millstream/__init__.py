@@ -29,7 +29,13 @@ __all__ = sorted(_MODULES)
 def __getattr__(name):
     if name not in _MODULES:
         raise AttributeError(f"module 'millstream' has no attribute '{name}'")
-    return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+    try:
+        return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "safetensors"):
+            raise
+        message = f"millstream.{name} records programs: it needs {error.name}, which is not installed"
+        raise ImportError(message, name=error.name) from error
 
 
 def __dir__():

@@ -180,6 +180,14 @@ def test_the_command_line_is_a_script():
     assert version.stdout.startswith("millstream ")
 
 
+def test_recording_says_what_it_needs(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("millstream.recorder")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match="record records programs: it needs torch"):
+        ms.record
+
+
 def test_names_have_stubs():
     stubs = (ROOT / "python/millstream/__init__.pyi").read_text()
     assert [name for name in ms.__all__ if name not in stubs] == []
