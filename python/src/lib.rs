@@ -3,15 +3,15 @@
 //!
 //! # Contract
 //! A command runs on a thread of its own, without the lock of the interpreter. Ctrl-C cancels it.
-//! It prints nothing: what it would print is returned, with its errors.
+//! It prints nothing: its output is returned, with its errors.
 
 #![deny(missing_docs)]
 
 use std::ffi::{CStr, OsString};
 use std::path::PathBuf;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -51,14 +51,14 @@ fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
 #[pyclass(frozen, get_all)]
 struct Ended {
     status: u8,
-    /// What it printed on standard output, and on standard error.
+    /// Its output, and its standard error.
     out: String,
     err: String,
     /// Each error's place, message and help.
     errors: Vec<(String, String, Option<String>)>,
 }
 
-/// Runs a command of the command line, as `main`, and returns what it printed.
+/// Runs a command of the command line, as `main`, and returns its output.
 #[pyfunction]
 fn command(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<Ended> {
     let cancellation = Cancellation::new();
@@ -97,7 +97,7 @@ fn wait(end: &Receiver<(u8, Held)>, cancellation: &Cancellation) -> PyResult<(u8
 /// tensors of these names have their parts.
 #[pyfunction]
 fn load(py: Python<'_>, path: PathBuf, complex: Vec<String>) -> PyResult<Bound<'_, PyDict>> {
-    let tensors = millstream_vm::Tensor::load(path, machine()?).map_err(value_error)?;
+    let tensors = millstream_vm::Tensor::load(path, &machine()?).map_err(value_error)?;
     let by_name = PyDict::new(py);
     for (name, mut tensor) in tensors {
         if complex.contains(&name) {
@@ -108,15 +108,20 @@ fn load(py: Python<'_>, path: PathBuf, complex: Vec<String>) -> PyResult<Bound<'
     Ok(by_name)
 }
 
-/// Returns the machine that holds tensors: without threads, so that any may use it.
-fn machine() -> PyResult<&'static Machine> {
-    static MACHINE: OnceLock<Machine> = OnceLock::new();
-    if let Some(machine) = MACHINE.get() {
-        return Ok(machine);
+/// Returns the machine of this process that holds tensors: without threads, so that any may use it.
+fn machine() -> PyResult<Machine> {
+    // The interpreter's lock is held meanwhile, also by a fork, so no child finds it locked.
+    static MACHINE: Mutex<Option<(u32, Machine)>> = Mutex::new(None);
+    let mut known = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let process = std::process::id();
+    if let Some((_, machine)) = known.as_ref().filter(|(of, _)| *of == process) {
+        return Ok(machine.clone());
     }
     let made = Machine::new(MachineConfig::default().driver(DriverKind::Inline));
     let made = made.map_err(value_error)?;
-    Ok(MACHINE.get_or_init(|| made))
+    // That of the process that has forked this one is not ended here.
+    std::mem::forget(known.replace((process, made.clone())));
+    Ok(made)
 }
 
 fn value_error(error: Error) -> PyErr {
@@ -176,8 +181,8 @@ impl Tensor {
 /// # Safety
 /// The interpreter calls it once, with a capsule of `__dlpack__`.
 unsafe extern "C" fn give_back(capsule: *mut ffi::PyObject) {
-    // SAFETY: the capsule is alive during the call, and a name that is still ours says that the
-    // structure is, too.
+    // SAFETY: the capsule is alive during the call. While its name is ours, nobody has taken the
+    // structure.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, UNTAKEN.as_ptr()) == 1 {
             drop(DlPack::from_raw(ffi::PyCapsule_GetPointer(capsule, UNTAKEN.as_ptr())));

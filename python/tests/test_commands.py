@@ -1,5 +1,6 @@
 """The commands, in the process. Needs neither PyTorch nor a device."""
 
+import os
 import pathlib
 import signal
 import subprocess
@@ -151,6 +152,44 @@ def test_the_lock_is_free_while_a_command_runs():
         ended.set()
         thread.join()
     assert counted[0] > 10
+
+
+def test_commands_of_several_threads_keep_their_output_apart():
+    paths, found = [STEP, RACE] * 4, {}
+
+    def run(k, path):
+        found[k] = repr(ms.verify(path)) if path == RACE else repr(ms.run(path, driver="threaded"))
+
+    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(paths)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    shown = [("race: 1 pair" if path == RACE else "15 outputs match") in found[k]
+             for k, path in enumerate(paths)]
+    others = [("15 outputs match" if path == RACE else "race:") in found[k]
+              for k, path in enumerate(paths)]
+    assert all(shown) and not any(others), found
+
+
+def test_a_forked_child_runs_commands_and_its_parents_tensors_refuse():
+    output = next(iter(ms.run(STEP).outputs.values()))
+    code = os.fork()
+    if code == 0:
+        try:
+            os._exit(0 if ms.run(STEP).ok and not reads(output) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(code, 0)[1]) == 0
+
+
+def reads(tensor):
+    """Returns whether a tensor can be read."""
+    try:
+        return bool(tensor.tobytes())
+    except ValueError as error:
+        assert "fork" in str(error)
+        return False
 
 
 def test_control_c_stops_a_run():

@@ -1,5 +1,5 @@
 //! The commands of the binary `millstream`: they run, prove, explore and describe programs. The
-//! Python package runs the same commands, with what they print and their errors held in memory.
+//! Python package runs the same commands, and holds their output and their errors in memory.
 //!
 //! # Contract
 //! Exit status 0: success. 1: a program failed, or its results differ. 2: bad input, an absent
@@ -126,8 +126,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     execute(arguments.command)
 }
 
-/// Runs a command as [`run`], and returns with its status what it printed. Cancelled, it makes no
-/// further call and ends soon.
+/// Runs a command as [`run`], and returns its status and its output. Cancelled, it makes no further
+/// call and ends soon.
 pub fn hold(
     arguments: impl IntoIterator<Item = OsString>,
     cancellation: &Cancellation,
@@ -143,7 +143,7 @@ fn cancellation() -> Option<Cancellation> {
     CANCELLATION.with_borrow(Option::clone)
 }
 
-/// Prints what Clap has to say: an error of the arguments, help, or the version.
+/// Prints Clap's error of the arguments, its help or the version.
 fn refuse(error: &clap::Error) -> u8 {
     let mut console = if error.use_stderr() { Console::Err } else { Console::Out };
     let text = error.render();

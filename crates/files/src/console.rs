@@ -1,7 +1,7 @@
 //! Where a command prints: on standard output and standard error, or in memory for a program that
 //! runs commands as functions.
 //!
-//! A command prints on the thread that runs it, so what is held is that thread's.
+//! A command prints on the thread that runs it, so each thread holds its own output.
 
 use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
@@ -10,7 +10,7 @@ thread_local! {
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
-/// What a command printed.
+/// The output of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// On standard output.
@@ -32,7 +32,7 @@ pub struct Problem {
     pub help: Option<String>,
 }
 
-/// Runs `command`, and returns with its result what it printed.
+/// Runs `command`, and returns its result and its output.
 pub fn hold<R>(command: impl FnOnce() -> R) -> (R, Held) {
     let outer = HELD.replace(Some(Held::default()));
     let result = command();

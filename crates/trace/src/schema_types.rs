@@ -161,7 +161,7 @@ schema_types! {
 /// Every stream mode.
 pub(crate) const MODES: [StreamMode; 2] = [StreamMode::InOrder, StreamMode::Pool];
 
-/// Defines how fields are read: by a method of the reader, to which it says what is expected.
+/// Defines how fields are read: by a method of the reader, which gets the expectation for errors.
 macro_rules! fields {
     ($($ty:ty: $schema:ty = $method:ident($what:literal);)*) => {$(
         impl<'a> Field<'a> for $ty {

@@ -65,7 +65,7 @@ struct ConstForm {
     lazy: Lazy,
 }
 
-/// What `meta.json` says of a trace.
+/// The notes of `meta.json` on a trace.
 #[derive(Default, Deserialize)]
 pub(crate) struct Meta {
     /// The program's name.

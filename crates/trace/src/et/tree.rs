@@ -140,7 +140,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Returns the steps of a trace. `known` says whether an op can be executed.
+/// Returns the steps of a trace. `known` decides whether an op can be executed.
 pub(crate) fn steps(tree: &Tree<'_>, known: &dyn Fn(&str) -> bool) -> Vec<Step> {
     let (nodes, schemas) = (tree.nodes, tree.schemas);
     let helpers = gloo_threads(nodes, schemas);

@@ -12,7 +12,7 @@
 //! 1. A thread without a layer pays for the load of one word, a branch and a direct call.
 //! 2. The order of layers is fixed: [`Rank`].
 //! 3. The layers of recordings and traces match over all verbs, so a new verb does not compile
-//!    before they have decided. The others pass on what they do not name.
+//!    before they have decided. The others pass on the rest.
 //! 4. What a layer or the machine submits for a request is a request of its own, from the top.
 
 use std::cell::{Cell, RefCell};

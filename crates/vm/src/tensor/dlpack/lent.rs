@@ -56,7 +56,7 @@ impl DlPack {
         raw
     }
 
-    /// Takes back what [`DlPack::into_raw`] has given, or nothing if `raw` is null.
+    /// Takes back the structure of [`DlPack::into_raw`], or nothing if `raw` is null.
     ///
     /// ```
     /// # use millstream_vm::*;
